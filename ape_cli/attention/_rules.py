@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ape_cli import position
 from ape_cli.attention._kind import AttentionContext, AttentionType
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.position import FastScheme, Scheme
 
@@ -31,9 +31,9 @@ def result(kind: AttentionType) -> None:
         found = kind.attend(scheme, q, k, v, _context(scheme), 0.0)
         if not isinstance(found, Tensor) or found.shape != q.shape or found.dtype != dtype:
             got = f"{list(found.shape)}, {found.dtype}" if isinstance(found, Tensor) else found
-            raise own_parts.returns(kind, "attend", got, f"[B, H, M, K]; here {list(q.shape)}, {dtype}")
+            raise user_parts.returns(kind, "attend", got, f"[B, H, M, K]; here {list(q.shape)}, {dtype}")
         if not found.isfinite().all():
-            raise own_parts.returns(kind, "attend", "numbers that are not finite", "finite numbers")
+            raise user_parts.returns(kind, "attend", "numbers that are not finite", "finite numbers")
 
 
 def padding(kind: AttentionType) -> None:
@@ -218,4 +218,4 @@ def _near(x: Tensor, y: Tensor) -> bool:
 
 def _broken(kind: AttentionType, what: str, fix: str) -> ApeError:
     """The error for a kind that breaks a rule."""
-    return ApeError(f"attention {kind.name!r} {what}", got=own_parts.line_of(kind, "attend").strip(" ()"), fix=fix)
+    return ApeError(f"attention {kind.name!r} {what}", got=user_parts.line_of(kind, "attend").strip(" ()"), fix=fix)

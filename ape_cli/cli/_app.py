@@ -19,9 +19,9 @@ from ape_cli.cli.folders import FOLDERS, with_folders
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.own_parts import explained
 from ape_cli.core.runtime import check_process, is_launched, version
 from ape_cli.core.slow_steps import slow_imports
+from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
 
@@ -48,7 +48,7 @@ app = typer.Typer(
 
 
 if TYPE_CHECKING:
-    from ape_cli.runs.record import OwnCode
+    from ape_cli.runs.record import UserCode
 
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<words>\S.*)\)")
 _HYPHEN = "\u2011"  # stands for a hyphen while lines are folded, so that names such as tree-copy stay whole
@@ -239,7 +239,7 @@ def root(
     """Options of `ape` itself."""
 
 
-def note_changed(trained_with: Collection[OwnCode]) -> set[str]:
+def note_changed(trained_with: Collection[UserCode]) -> set[str]:
     """Print a note about each of the user's schemes whose code has changed since some of these runs were trained.
 
     Returns the names of these runs.

@@ -46,7 +46,7 @@ def check(
         def made() -> Any:
             """The class of the logger. Raises `NeedsError` for one of ape that writes elsewhere than into the run."""
             kind: Any = loggers.load(name)
-            if kind.needs and not plugins.is_own(kind):
+            if kind.needs and not plugins.is_user_class(kind):
                 raise NeedsError(f"the logger {name} needs {kind.needs}, and perhaps a server")
             return kind
 

@@ -13,7 +13,7 @@ from ape_cli.cli.console import answer, hint, note, note_lines, print_table, say
 from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
 from ape_cli.cli.scheme_tables import add_algebra, print_algebra, print_costs
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, UsageError, pick
 
 Lines = list[dict[str, Any]]
@@ -32,7 +32,7 @@ def tasks(
     from ape_cli import tasks
 
     def line(name: str) -> dict[str, Any]:
-        with own_parts.explained(tasks.load(name)):
+        with user_parts.explained(tasks.load(name)):
             task = tasks.make(name)
             about = {"structure": task.structure, "summary": task.summary}
             return {"task": name, **about, "options": task.options, "source": task.source}
@@ -104,7 +104,7 @@ def schemes(
     def line(name: str) -> dict[str, Any]:
         """The properties for width 512, 8 heads and a size of 100 symbols or depth 7."""
         cls = position.load(name)
-        with own_parts.explained(cls):
+        with user_parts.explained(cls):
             deep = isinstance(structure.example(cls.structures[0]), structure.Tree)
             scheme = position.make(name, max_size=7 if deep else 100)
             scheme.attach("decoder", 0)
@@ -193,7 +193,7 @@ def attentions(
 
     def line(name: str) -> dict[str, Any]:
         cls = attention.load(name)
-        with own_parts.explained(cls):
+        with user_parts.explained(cls):
             return {"attention": name, **cls.claims(), "options": attention.options(name)}
 
     lines = _lines(attention, line, names)

@@ -142,7 +142,7 @@ def report(
     with slow_step(f"reading the runs in {folder.results}"):
         document = read(registry, chosen, options, progress)
     plots = document.plots() if drawn else {}
-    note_changed(registry.own_code.values())
+    note_changed(registry.user_code.values())
     if form.plots is not None:
         with slow_step("drawing the plots"):
             figures = draw_figures(plots, scaled)

@@ -82,7 +82,7 @@ def runs(
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table = registry.runs()
-    old = note_changed(registry.own_code.values())
+    old = note_changed(registry.user_code.values())
     chosen = filters.selected(table, listing.conditions or [])
     chosen = filters.arranged(chosen, listing.sort or "run", descending=listing.descending)
     if packing.pack is not None:

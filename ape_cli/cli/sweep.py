@@ -165,7 +165,7 @@ def sweep(
     local_gpu = execution.engine == "local" and where.type == "cuda"
     engine = _engine(execution, stages.first, local_gpu)
     trained = [item.run for item in stages.trials if item.run and item.state in ("finished", "stopped")]
-    old = note_changed([code for run in trained if (code := record.own_code(run.record))])
+    old = note_changed([code for run in trained if (code := record.user_code(run.record))])
     if execution.dry_run:
         print_plan(stages.trials, engine.slots, as_json, old)
         return

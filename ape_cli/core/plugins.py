@@ -115,7 +115,7 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     remember(defined[0])
-    if is_own(defined[0]):
+    if is_user_class(defined[0]):
         check_class(defined[0], f"{kind} {name!r}")
     return defined[0]
 
@@ -234,7 +234,7 @@ def traced_file(cls: type) -> str | None:
     return getattr(sys.modules.get(cls.__module__), "__file__", None)
 
 
-def is_own(cls: type) -> bool:
+def is_user_class(cls: type) -> bool:
     """Whether a class is a user's own: its file is not a part of this package."""
     file = file_of(cls)
     return file is None or Path(__file__).resolve().parents[1] not in file.parents
@@ -257,7 +257,7 @@ def remember(cls: type) -> None:
     A class that is loaded again is still the code of the first time, even if its file was edited.
     """
     if cls not in _LOADED:
-        file = file_of(cls) if is_own(cls) else None
+        file = file_of(cls) if is_user_class(cls) else None
         _LOADED[cls] = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
 
 
@@ -301,9 +301,9 @@ def check_class(found: type, part: str) -> None:
     A method must take the arguments of the one that it overrides, because `ape` calls it with them. `part`: the kind
     and the name of the class, for messages. Raises `ApeError`.
     """
-    for base in (base for base in found.__mro__ if is_own(base) and base is not object):
+    for base in (base for base in found.__mro__ if is_user_class(base) and base is not object):
         for name, own in vars(base).items():
-            parents = (vars(other) for other in base.__mro__[1:] if not is_own(other) and other is not object)
+            parents = (vars(other) for other in base.__mro__[1:] if not is_user_class(other) and other is not object)
             overridden = next((parent[name] for parent in parents if name in parent), None)
             if not name.startswith("_") and (wrong := next(_wrong(base, name, own, overridden), None)):
                 what, got, allowed = wrong

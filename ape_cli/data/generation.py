@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from ape_cli.core import own_parts, plugins, runtime
+from ape_cli.core import plugins, runtime, user_parts
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.runtime import version
@@ -111,7 +111,7 @@ def generate(
     Raises `DataError` if `out` holds something else or damaged files, `BusyError` if another process writes there, and
     `ApeError` if it cannot be written, or if a user's own task breaks a rule.
     """
-    own_parts.check_once(task, RULES, task)
+    user_parts.check_once(task, RULES, task)
     with _working_in(out):
         output_folder.check_ours(out)
         manifest = None if overwrite else output_folder.existing(out, plan)
@@ -212,7 +212,7 @@ def write_shard(
                 parts = []
                 for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
                     part, part_shared = task.sample_counted(rows=block, split=piece.split, seed=seed)
-                    if isinstance(task, BaseTask) and plugins.is_own(type(task)) and task.image is None:
+                    if isinstance(task, BaseTask) and plugins.is_user_class(type(task)) and task.image is None:
                         structure = parse_structure(task.structure)
                         check_rows(part, structure, len(task.id_names), tagged=task.tagged)
                     parts.append(part)

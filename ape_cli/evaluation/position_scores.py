@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.core.rng import I64
 from ape_cli.position import Context, Scheme
@@ -66,7 +66,7 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
     if scheme.overrides("logits"):
         what = f"the scores of {scheme.name} depend on the tokens, so two places alone have no score"
         raise UsageError(what, fix="draw the attention of a run: `view=attention`, or choose another scheme")
-    with torch.no_grad(), own_parts.explained():
+    with torch.no_grad(), user_parts.explained():
         scores, what = _scores(scheme, places)
     if not np.isfinite(scores).all():
         fix = "correct its hooks, or choose other options"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli import position
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.position_maps import PositionSampler, RowPositions
@@ -89,7 +89,7 @@ def row_positions(config: Config) -> RowPositions | None:
 
 def _checked_map(config: Config) -> PositionSampler:
     made = position_maps.make(config.positions, **config.positions_options)
-    own_parts.check_once(made, position_maps.RULES, config.positions_options)
+    user_parts.check_once(made, position_maps.RULES, config.positions_options)
     return made
 
 

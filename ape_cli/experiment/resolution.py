@@ -13,7 +13,7 @@ import torch
 from ape_cli import attention, position
 from ape_cli.attention import AttentionType
 from ape_cli.core.errors import UsageError
-from ape_cli.core.own_parts import check_once
+from ape_cli.core.user_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key

@@ -29,7 +29,7 @@ from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.image_classifier import Classifier
 from ape_cli.models.transformer import Model, SequenceModel, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
-from ape_cli.runs.record import OwnCode
+from ape_cli.runs.record import UserCode
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
@@ -162,19 +162,19 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)
 
 
-def own_parts(scheme: str, attention: str, positions: str) -> dict[str, type]:
+def user_parts(scheme: str, attention: str, positions: str) -> dict[str, type]:
     """The classes that are not part of ape, by a text that names them, of what `PARTS` lists."""
     names = {"scheme": scheme, "attention": attention, "positions": positions}
     parts = {f"{_WORDS.get(part, part)} {name!r}": PARTS[part].load(name) for part, name in names.items()}
-    return {part: cls for part, cls in parts.items() if plugins.is_own(cls)}
+    return {part: cls for part, cls in parts.items() if plugins.is_user_class(cls)}
 
 
 def own_files(scheme: str, attention: str, positions: str) -> dict[str, str]:
-    """The SHA-256 of the file of each of `own_parts`, as it was when it was loaded.
+    """The SHA-256 of the file of each of `user_parts`, as it was when it was loaded.
 
     A class without a file, as of a notebook, is left out.
     """
-    digests = {part: plugins.digest(cls) for part, cls in own_parts(scheme, attention, positions).items()}
+    digests = {part: plugins.digest(cls) for part, cls in user_parts(scheme, attention, positions).items()}
     return {part: digest for part, digest in digests.items() if digest is not None}
 
 
@@ -200,7 +200,7 @@ def check_unchanged(config: Config, digests: dict[str, str]) -> None:
             raise RunError(f"the code of {part} is not that of the model", got=got, allowed=allowed, fix=fix)
 
 
-def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:
+def changed(runs: Iterable[UserCode]) -> dict[str, list[str]]:
     """The names of the runs that were trained with another file than the present one, by the part whose file it is.
 
     Files that are missing or have an error are not compared.
@@ -223,5 +223,5 @@ def change(part: str, runs: list[str]) -> str:
 
 def warn_if_changed(run: str, config: Config, digests: dict[str, str]) -> None:
     """Log a warning for each own file that has changed since `run` was trained with the files of these `digests`."""
-    for part, runs in changed([OwnCode(run, config.scheme, config.attention, config.positions, digests)]).items():
+    for part, runs in changed([UserCode(run, config.scheme, config.attention, config.positions, digests)]).items():
         logger.warning(change(part, runs))

@@ -25,7 +25,7 @@ from torch.nn import functional
 from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext, AttentionType, KVCache
 from ape_cli.attention._layers import Activation, Dropout, FeedForward, affine
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
@@ -391,7 +391,7 @@ def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | No
     Raises `ApeError` for an exception in a user's own scheme or attention.
     """
     module = model if parallel is None else parallel
-    with own_parts.explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
+    with user_parts.explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
         return module(*batch.inputs)
 
 

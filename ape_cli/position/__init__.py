@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ape_cli.core import own_parts, part_options, plugins, renamed
+from ape_cli.core import part_options, plugins, renamed, user_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.position._context import AttentionPair, Context
 from ape_cli.position._rules import (
@@ -150,7 +150,7 @@ def make(
         raise UsageError("bad d_model and heads", got=got, allowed="d_model a multiple of 2 * heads")
     if max_size < 1:
         raise UsageError("bad max_size", got=max_size, allowed="1 or more")
-    with own_parts.explained(scheme):
+    with user_parts.explained(scheme):
         patterns = scheme.structures
         algebra = example(patterns[0]) if structure is None else parse_structure(structure)
         fits = scheme.reads(algebra)

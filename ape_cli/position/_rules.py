@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError, said
 from ape_cli.position._context import AttentionPair
 from ape_cli.position._scheme import Homomorphism, Scheme, Shape, global_seed, unstored, values_lost
@@ -37,11 +37,11 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
 
     Schemes of ape itself, and schemes with a locality bias of their own, may override no hook.
     """
-    if not plugins.is_own(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, _HOOKS)):
+    if not plugins.is_user_class(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, _HOOKS)):
         return None
     return ApeError(
         f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
-        got=f"class {scheme.__name__} ({own_parts.files(scheme)[0]})",
+        got=f"class {scheme.__name__} ({user_parts.files(scheme)[0]})",
         allowed=", ".join(_HOOKS),
         fix="write one of these methods",
     )
@@ -56,13 +56,13 @@ def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, 
     except ApeError:
         raise
     except (Exception, SystemExit) as error:
-        if not plugins.is_own(kind):
+        if not plugins.is_user_class(kind):
             raise
         missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{said(error)}{own_parts.place(error, own_parts.files(kind))}"
+        got = f"{said(error)}{user_parts.place(error, user_parts.files(kind))}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({own_parts.files(kind)[0]})", fix=call_first)
+        raise ApeError(what, got=f"no `shape` after `__init__` ({user_parts.files(kind)[0]})", fix=call_first)
     for buffer, values in unstored(scheme).items():
         if values.is_meta:
             raise values_lost(scheme, buffer)
@@ -76,7 +76,7 @@ def check_hooks(scheme: Scheme) -> None:
     The weights of the scheme, and the state of the global generator, stay as they are. Raises `ApeError` for a hook
     that fails, or that breaks a rule.
     """
-    own_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme._made_with)
+    user_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme._made_with)
 
 
 def reads_positions(scheme: Scheme) -> bool:
@@ -90,7 +90,7 @@ def reads_positions(scheme: Scheme) -> bool:
     q, k = torch.randn(2, 1, shape.heads, _M, shape.head_dim, generator=generator)
     x = torch.randn(1, _M, shape.d_model, generator=generator)
     key = scheme.attach("decoder", 0)
-    with torch.no_grad(), own_parts.explained():
+    with torch.no_grad(), user_parts.explained():
         content = scheme.layers[key](x) if key in scheme.layers else None
         at = (scheme.context(torch.tensor([places]), causal=True) for places in ([1, 2, 3, 4, 5], [2, 3, 7, 11, 13]))
         one, other = (scheme.logits(q, k, content, AttentionPair(here, here)) for here in at)
@@ -121,7 +121,7 @@ def hooks(scheme: Scheme) -> None:
         changes = [(x - y).abs().amax(-1) for x, y in zip(*embedded, strict=True)]  # of the source, and of the target
         if float(torch.cat([changes[0][_mask()], changes[1].flatten()]).min()) < 1e-4:
             what = f"the hook `embed` of scheme {scheme.name!r} discards the tokens"
-            got = f"the same result for other tokens, at some place{own_parts.line_of(scheme, 'embed')}"
+            got = f"the same result for other tokens, at some place{user_parts.line_of(scheme, 'embed')}"
             raise ApeError(what, got=got, fix=_TOKENS)
 
 
@@ -163,7 +163,7 @@ def registered(scheme: Scheme) -> None:
         for call in _calls(made, _B):
             if strays := [leaf for leaf in _leaves(call.result) if id(leaf) not in known]:
                 what = f"`{call.hook}` of scheme {scheme.name!r} uses a tensor that is not trained"
-                got = f"{list(strays[0].shape)} with requires_grad{own_parts.line_of(scheme, call.hook)}"
+                got = f"{list(strays[0].shape)} with requires_grad{user_parts.line_of(scheme, call.hook)}"
                 fix = "make it an attribute (`nn.Parameter`), or keep several in `nn.ParameterList`"
                 raise ApeError(what, got=got, allowed="parameters of the scheme", fix=fix)
 
@@ -194,7 +194,7 @@ def _again(scheme: Scheme, seed: int) -> Scheme:
     shape = replace(scheme.shape, generator=torch.Generator().manual_seed(seed))
     torch.manual_seed(seed)
     made = constructed(plugins.fresh(type(scheme)), scheme.name, shape, scheme._made_with)
-    with own_parts.explained(scheme):
+    with user_parts.explained(scheme):
         made.attach("decoder", 0)
     return made
 
@@ -250,7 +250,7 @@ def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -
         try:
             content = scheme.layers[key](tokens) if key in scheme.layers else None
         except (Exception, SystemExit) as error:
-            raise own_parts.failed(scheme, "layer", error) from error
+            raise user_parts.failed(scheme, "layer", error) from error
         scores = _called(scheme, "logits", queries, keys, content, AttentionPair(q_at, k_at))
         yield _Call("logits", scores, "B H M N", here, _AXES)
 
@@ -260,7 +260,7 @@ def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
     try:
         return getattr(scheme, hook)(*arguments, **named)
     except (Exception, SystemExit) as error:
-        raise own_parts.explanation(error, hook) or own_parts.failed(scheme, hook, error) from error
+        raise user_parts.explanation(error, hook) or user_parts.failed(scheme, hook, error) from error
 
 
 def _expect(scheme: Scheme, call: _Call) -> None:
@@ -279,9 +279,10 @@ def _expect(scheme: Scheme, call: _Call) -> None:
         return
     shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in each)
     allowed = f"[{shown}]{' or None' if optional else ''}; here [{here}]"
+    found = call.result.dtype if fits else got or type(call.result).__name__
     raise ApeError(
         f"the hook `{call.hook}` of scheme {scheme.name!r} returns the wrong {'dtype' if fits else 'shape'}",
-        got=f"{call.result.dtype if fits else got or type(call.result).__name__}{own_parts.line_of(scheme, call.hook)}",
+        got=f"{found}{user_parts.line_of(scheme, call.hook)}",
         allowed="torch.float32 for inputs of torch.float32" if fits else allowed,
         fix=_TYPE if fits else call.fix,
     )
@@ -295,7 +296,7 @@ def _compare(scheme: Scheme, some: list[_Call], others: list[_Call], what: str, 
         a, b = (torch.zeros(()) if c.result is None else c.result.double() for c in (one, other))
         if not torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
             apart = f"{float((a - b).abs().max()):.2g}" if a.shape == b.shape else "another shape"
-            got = f"a difference of {apart}{own_parts.line_of(scheme, one.hook)}"
+            got = f"a difference of {apart}{user_parts.line_of(scheme, one.hook)}"
             raise ApeError(f"`{one.hook}` of scheme {scheme.name!r} {what}", got=got, fix=fix)
 
 

@@ -89,7 +89,7 @@ class ReportedRuns(Registry):
     def __init__(self, registry: Registry, choices: Mapping[str, Choice] | None = None) -> None:
         """Nothing is read yet."""
         super().__init__(registry.folder, registry.names if choices is None else frozenset(choices), registry.chosen)
-        self.choices, self.own_code = choices or {}, registry.own_code
+        self.choices, self.user_code = choices or {}, registry.user_code
         self.kept: dict[tuple[Callable[..., Any], Hashable], Any] = {}
         self.whole: ReportedRuns = registry.whole if isinstance(registry, ReportedRuns) else self
 

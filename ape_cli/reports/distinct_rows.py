@@ -25,7 +25,7 @@ import polars as pl
 import pyarrow as pa
 
 from ape_cli import tasks
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.reports.descriptions import once, whole
@@ -96,7 +96,7 @@ def draw(drawing: Drawing) -> pl.DataFrame | None:
         kind = tasks.load(drawing.task)
         if options.keys() - tasks.options_of(kind) or drawing.code not in (None, plugins.digest(kind)):
             return None
-        with own_parts.explained(kind):
+        with user_parts.explained(kind):
             task = replace(tasks.recorded(drawing.task, drawing.order, json.loads(drawing.parameters)), **options)
             cost = max(1, task.mean_tokens + task.mean_target_tokens)
             if drawing.rows * cost > _MOST_TOKENS:

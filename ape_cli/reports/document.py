@@ -17,8 +17,8 @@ import polars as pl
 
 from ape_cli.core import escaping, plugins
 from ape_cli.core.errors import LEFT_OUT, ApeError, PartError, left_out
-from ape_cli.core.own_parts import called
 from ape_cli.core.runtime import without_collection
+from ape_cli.core.user_parts import called
 from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import ReportedRuns
@@ -172,7 +172,7 @@ def _result(registry: Registry, tuned: Tuned | None, view: View[Any], options: O
     """The result of a view, of the chosen runs if settings were chosen."""
     runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
     result = called(view, "read", lambda result: result is not None, "a result", runs, options)
-    if plugins.is_own(type(view)) and isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], list):
+    if plugins.is_user_class(type(view)) and isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], list):
         what = "`View.read` returns the result only: a list of texts beside it is deprecated, use `logging`"
         warnings.warn(what, DeprecationWarning, stacklevel=2)
         for line in result[1]:
@@ -185,7 +185,7 @@ def _part(registry: Registry, tuned: Tuned | None, view: View[Any], options: Opt
     """The result of a view for a page; None if the view has nothing to show or fails."""
     try:
         result = _result(registry, tuned, view, options)
-        if plugins.is_own(type(view)):  # it may fail here, where the other views go on without it
+        if plugins.is_user_class(type(view)):  # it may fail here, where the other views go on without it
             result.tables()
             _ = result.plot
         return result

@@ -246,7 +246,7 @@ def read_record(path: StoragePath, name: str, again: str) -> RunRecord:
     return record
 
 
-class OwnCode(NamedTuple):
+class UserCode(NamedTuple):
     """The versions of a user's own code that a run was trained with, at last if it was resumed with others."""
 
     run: str
@@ -256,11 +256,11 @@ class OwnCode(NamedTuple):
     digests: dict[str, str]  # the SHA-256 of the code of each part that is not of ape, as in run.json
 
 
-def own_code(record: RunRecord) -> OwnCode | None:
+def user_code(record: RunRecord) -> UserCode | None:
     """The own code of a run. None if it has none, or recorded none."""
     config = record.config
     parts = config.scheme, config.attention, config.positions
-    return OwnCode(record.run, *parts, digests) if (digests := record.last_own_files) else None
+    return UserCode(record.run, *parts, digests) if (digests := record.last_own_files) else None
 
 
 def settings_text(settings: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from ape_cli.core.validation import checked_name
 from ape_cli.runs import filters, listing, packing, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
-from ape_cli.runs.record import DatasetRecord, OwnCode, RunRecord, commit
+from ape_cli.runs.record import DatasetRecord, RunRecord, UserCode, commit
 from ape_cli.runs.remote_run import run_in
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files
@@ -48,7 +48,7 @@ class Registry:
     def __init__(self, folder: StoragePath, names: frozenset[str] | None = None, chosen: Filter = filters.ANY) -> None:
         """Store the arguments. Nothing is read yet."""
         self.folder, self.names, self.chosen = folder, names, chosen
-        self.own_code: dict[str, OwnCode] = {}  # the own code of the runs that were read and have some, by their names
+        self.user_code: dict[str, UserCode] = {}  # the code of the runs that were read and have some, by name
 
     def only(self, names: Iterable[str]) -> Registry:
         """A registry restricted to the runs with these names."""
@@ -60,6 +60,12 @@ class Registry:
         `readable`, and everything that reads runs with it, then yields only the selected runs.
         """
         return Registry(self.folder, self.names, chosen)
+
+    @property
+    def own_code(self) -> dict[str, UserCode]:
+        """The former name of `user_code`."""
+        warnings.warn("`Registry.own_code` is called `user_code` now", DeprecationWarning, stacklevel=2)
+        return self.user_code
 
     def __iter__(self) -> Iterator[Run]:
         """Yield all runs with a matching name, sorted by name; the filter is not applied.
@@ -83,7 +89,7 @@ class Registry:
         """Yield each selected run that can be read, with the content of its run.json.
 
         A run that cannot be read is left out with a warning of `logging`. Records are read one at a time, so memory
-        does not grow with their number. Runs that use your own code are added to `own_code`. The argument `bad` is
+        does not grow with their number. Runs that use your own code are added to `user_code`. The argument `bad` is
         deprecated: a line of text about each run that is left out is appended to it.
 
         Raises `ApeError` after the last run if the filter selects none of several runs, or contains an unknown name.
@@ -110,8 +116,8 @@ class Registry:
             kind = filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
             kinds.add(kind)
             if self.chosen.picks(kind):
-                if (code := record.own_code(run_record)) is not None:
-                    self.own_code[run.name] = code
+                if (code := record.user_code(run_record)) is not None:
+                    self.user_code[run.name] = code
                 yield run, run_record
         self.chosen.check(kinds, str(self.folder))
 

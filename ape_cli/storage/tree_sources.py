@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import DataError, UsageError, remedy, unknown
 from ape_cli.storage import files, tree_formats
 from ape_cli.storage.parquet import is_bytes, is_text, reading, values
@@ -186,10 +186,10 @@ class _Reader:
         try:
             found = form.trees(content, self.unit)
             if not isinstance(found, Iterable):
-                raise own_parts.returns(form, "trees", found, "an iterator of `ParsedTree`")
+                raise user_parts.returns(form, "trees", found, "an iterator of `ParsedTree`")
             for number, tree in enumerate(found, 1):
                 if not isinstance(tree, ParsedTree):
-                    raise own_parts.returns(form, "trees", f"{type(tree).__name__} as tree {number:,}", "`ParsedTree`")
+                    raise user_parts.returns(form, "trees", f"{type(tree).__name__} as tree {number:,}", "`ParsedTree`")
                 tree.check(number)
                 if tree.levels() >= _MOST_LEVELS:
                     raise DataError(f"a tree is too deep: more than {_MOST_LEVELS:,} nodes from the root to a leaf")

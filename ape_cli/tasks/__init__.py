@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ape_cli.core import own_parts, part_options, plugins
+from ape_cli.core import part_options, plugins, user_parts
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
@@ -116,7 +116,7 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
     values = {
         known[key].field: part_options.unsigned(_checked(known[key], value, of)) for key, value in options.items()
     }
-    with own_parts.explained(task):
+    with user_parts.explained(task):
         return task(order=orders[0], source_order=orders[1], **values)
 
 

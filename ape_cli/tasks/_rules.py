@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import own_parts, ragged, rng
+from ape_cli.core import ragged, rng, user_parts
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD, SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
@@ -95,7 +95,7 @@ def _rows(task: BaseTask) -> None:
     sizes = task.row_sizes(rows=rows, split="train", seed=_SEED)
     if sizes.tolist() != part["size"].to_pylist():
         got, allowed = f"{sizes.tolist()[:8]}", f"those of its rows: {part['size'].to_pylist()[:8]}"
-        raise own_parts.returns(task, "row_sizes", got, allowed)
+        raise user_parts.returns(task, "row_sizes", got, allowed)
 
 
 def _declared(task: BaseTask) -> None:
@@ -103,13 +103,13 @@ def _declared(task: BaseTask) -> None:
     names = task.id_names
     special = [] if task.image else SPECIAL
     if not isinstance(names, list) or {*map(type, names)} != {str} or names[: len(special)] != special:
-        raise own_parts.returns(task, "id_names", names, f"a list of texts that begins with {special}")
+        raise user_parts.returns(task, "id_names", names, f"a list of texts that begins with {special}")
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise own_parts.returns(task, "id_names", f"{repeated[0]!r} more than once", "different names")
+        raise user_parts.returns(task, "id_names", f"{repeated[0]!r} more than once", "different names")
     for name in ("mean_size", "mean_tokens", "mean_target_tokens"):
         value = getattr(task, name)
         if not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise own_parts.returns(task, name, repr(value), "a number above 0")
+            raise user_parts.returns(task, name, repr(value), "a number above 0")
 
 
 def _repeatable(task: BaseTask) -> None:
@@ -164,7 +164,7 @@ def _returns(task: BaseTask, got: Any, allowed: str, column: str = "", fix: str 
     method = "sample_counted"
     if isinstance(task, Task):
         method = "target" if column.startswith("target") else "draw"
-    return own_parts.returns(task, method, got, allowed, fix)
+    return user_parts.returns(task, method, got, allowed, fix)
 
 
 def _compare(task: BaseTask, one: pa.Table, other: pa.Table, when: str, fix: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import own_parts, ragged, rng
+from ape_cli.core import ragged, rng, user_parts
 from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
@@ -178,7 +178,7 @@ class Task(BaseTask):
         """
         pick("split", split, SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        with own_parts.explained(self):
+        with user_parts.explained(self):
             source, shared = self.sample_for_split(index, split, seed)
             target = self._checked(self.target(source), "target", index.size)
             answer = self._linear(self._checked(self.store(target), "store", index.size), self.order)
@@ -192,13 +192,13 @@ class Task(BaseTask):
     def row_sizes(self, *, rows: range, split: str, seed: int) -> I64:
         """The `size` of the given rows of a split: int64 [R]. Their targets are not computed."""
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        with own_parts.explained(self):
+        with user_parts.explained(self):
             return self.store(self.sample_for_split(index, split, seed)[0]).size
 
     def _checked(self, made: Rows, method: str, rows: int) -> Rows:
         """What a method returned for so many rows. Raises `ApeError` if an array has another shape or dtype."""
         if not isinstance(made, Source if method == "draw" else Tokens):
-            raise own_parts.returns(
+            raise user_parts.returns(
                 self, method, made, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
             )
         stored = method == "store" or type(self).store is Task.store
@@ -214,9 +214,9 @@ class Task(BaseTask):
                 continue
             if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
                 got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
-                raise own_parts.returns(self, method, f"`{name}` is {got}", f"int64 {list(shape)}")
+                raise user_parts.returns(self, method, f"`{name}` is {got}", f"int64 {list(shape)}")
             if name == "offsets" and (array[0] != 0 or (np.diff(array) < 0).any()):
-                raise own_parts.returns(
+                raise user_parts.returns(
                     self, method, f"`offsets` is {array[:8].tolist()}", "numbers from 0 that do not fall"
                 )
         return made

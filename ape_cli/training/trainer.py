@@ -39,7 +39,7 @@ from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Progress, RecentSums, Store, Tensors, pack, restore_streams, streams, unpack
 from ape_cli.models.device import check_precision, products, tune
-from ape_cli.models.factory import compile_around, of_experiment, own_parts
+from ape_cli.models.factory import compile_around, of_experiment, user_parts
 from ape_cli.models.transformer import Model, forward, loss
 from ape_cli.position import planner
 from ape_cli.runs.config import Config
@@ -386,7 +386,7 @@ class Trainer:
         What the first step computes does not depend on the learning rate. Its gradient shows in the loss of the second.
         """
         config, fix = self.config, "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
-        if step <= 2 and (own := own_parts(config.scheme, config.attention, config.positions)):
+        if step <= 2 and (own := user_parts(config.scheme, config.attention, config.positions)):
             fix = f"find what is not finite in the values or gradients of {' or '.join(own)}, and correct it"
         got = f"step {step} of {self.progress.schedule.steps}"
         return DivergenceError("the loss is no longer a number", got=got, fix=fix)

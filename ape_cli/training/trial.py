@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from ape_cli import position
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.data.loader import Dataset
@@ -171,7 +171,7 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
     """
     config, group, registered = experiment.config, execution.group, False
     try:
-        with own_parts.explained(), group.initialised(execution.device):
+        with user_parts.explained(), group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             trainer = Trainer(experiment, run, execution)
             progress, steps = trainer.progress, trainer.progress.schedule.steps

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ape_cli import attention
 from ape_cli.attention import AttentionContext, AttentionType, _kind
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
 from ape_cli.position import Scheme
@@ -140,7 +140,7 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], Attentio
 
 
 def test_a_kind_that_is_right_keeps_all_rules(kind: Callable[[dict[str, Any]], AttentionType]) -> None:
-    own_parts.check_once(kind({}), attention.RULES)
+    user_parts.check_once(kind({}), attention.RULES)
     assert all(found.holds for found in laws.check("mine"))
 
 
@@ -150,7 +150,7 @@ def test_each_rule_finds_what_breaks_it(
 ) -> None:
     made = kind(changes)
     with pytest.raises(ApeError):
-        own_parts.check_once(made, attention.RULES)
+        user_parts.check_once(made, attention.RULES)
     assert rule in {found.law for found in laws.check("mine") if not found.holds}
 
 
@@ -159,4 +159,4 @@ def test_what_is_refused_need_not_act(kind: Callable[[dict[str, Any]], Attention
     left_out = {
         "refuses_bias": without_bias, "refuses_decay": without_decay, "refuses_content": without_own_scores
     }  # fmt: skip
-    own_parts.check_once(kind({claim: "a reason", "scores": left_out[claim]}), attention.RULES)
+    user_parts.check_once(kind({claim: "a reason", "scores": left_out[claim]}), attention.RULES)

@@ -51,7 +51,7 @@ def test_the_parts_of_ape_would_be_accepted(monkeypatch: pytest.MonkeyPatch) -> 
         for name in plugins.names(package):
             kind = plugins.load(package, name, base)
             with monkeypatch.context() as patch:
-                patch.setattr(plugins, "is_own", lambda cls, file=kind.__module__: cls.__module__ == file)
+                patch.setattr(plugins, "is_user_class", lambda cls, file=kind.__module__: cls.__module__ == file)
                 check_class(kind, name)
             count += 1
     assert count > 80

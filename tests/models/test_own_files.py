@@ -16,7 +16,7 @@ from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing.exported import export
 from ape_cli.models.factory import change, changed, own_files
-from ape_cli.runs.record import OwnCode, own_code
+from ape_cli.runs.record import UserCode, user_code
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
@@ -93,10 +93,10 @@ def test_a_changed_file_is_named_once(
 def test_changes_are_counted_for_each_part(file: Path) -> None:
     """Nothing is said about code that is not here, and nothing about runs with the present code."""
     present = own_files("mine-own", "dot", "plain")
-    same = [OwnCode(f"same-{i}", "mine-own", "dot", "plain", present) for i in range(3)]
-    old = [OwnCode(f"old-{i}", "mine-own", "dot", "plain", dict.fromkeys(present, "0" * 64)) for i in range(2)]
-    gone = OwnCode("gone", "no-such-scheme", "dot", "plain", {"scheme 'no-such-scheme'": "0" * 64})
-    was_own = OwnCode("was-own", "rope", "dot", "plain", {"scheme 'rope'": "0" * 64})
+    same = [UserCode(f"same-{i}", "mine-own", "dot", "plain", present) for i in range(3)]
+    old = [UserCode(f"old-{i}", "mine-own", "dot", "plain", dict.fromkeys(present, "0" * 64)) for i in range(2)]
+    gone = UserCode("gone", "no-such-scheme", "dot", "plain", {"scheme 'no-such-scheme'": "0" * 64})
+    was_own = UserCode("was-own", "rope", "dot", "plain", {"scheme 'rope'": "0" * 64})
     assert changed([*same, gone]) == {}
     outdated = changed([*same, *old, gone, was_own])
     assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}
@@ -157,9 +157,9 @@ def test_a_run_that_was_resumed_with_other_code_is_shown_as_such(
     assert (done.read().own_files, done.read().resumed_with) == (old, [new])
     (evaluation,) = done.evaluations()[0]
     assert evaluation["own_files"] == new
-    assert changed([code for code in [own_code(done.read())] if code]) == {}
+    assert changed([code for code in [user_code(done.read())] if code]) == {}
     rewrite(file, SCHEME)
-    assert changed([code for code in [own_code(done.read())] if code]) == {"scheme 'mine-own'": [done.name]}
+    assert changed([code for code in [user_code(done.read())] if code]) == {"scheme 'mine-own'": [done.name]}
     first, second = (digests["scheme 'mine-own'"] for digests in (old, new))
     (line,) = json.loads(ape("report", "--json", "--results", str(tmp_path / "results"))[0])
     assert f"code {first[:7]} then {second[:7]}" in line["variant"]

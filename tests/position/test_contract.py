@@ -9,7 +9,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws import scheme as laws
 from ape_cli.evaluation.laws._subjects import examples
@@ -86,7 +86,7 @@ def test_the_rules_for_own_schemes_change_nothing() -> None:
     scheme = make("orthogonal-tree", "tree(2)").float()
     before, state = [p.clone() for p in scheme.parameters()], torch.get_rng_state()
     for rule in position.RULES.values():
-        own_parts.apply(rule, scheme)
+        user_parts.apply(rule, scheme)
     assert all(map(torch.equal, before, scheme.parameters()))
     assert torch.equal(torch.get_rng_state(), state)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import attention, position
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.evaluation.laws import model
 from ape_cli.models.checkpoint import load_scheme
@@ -125,10 +125,10 @@ def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(Gated, hook, wrong)
             with pytest.raises(ApeError, match=message):
-                own_parts.apply(position.RULES["hooks"], scheme)
+                user_parts.apply(position.RULES["hooks"], scheme)
     monkeypatch.setattr(Gated, "homomorphism", True)
     with pytest.raises(ApeError, match="unknown kind of `homomorphism`"):
-        own_parts.apply(position.RULES["hooks"], scheme)
+        user_parts.apply(position.RULES["hooks"], scheme)
 
 
 def test_a_scheme_is_loaded_with_the_modules_of_its_layers(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import position
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
 from ape_cli.experiment import ExperimentSpec, resolution
@@ -219,12 +219,12 @@ def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 
 def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(IndexError), own_parts.explained():
+    with pytest.raises(IndexError), user_parts.explained():
         raise IndexError
     monkeypatch.setattr("ape_cli.position.rope.Rope.rotate", lambda *_: 1 / 0)
     scheme = position.make("rope", 8, 2)
     position.check_hooks(scheme)  # it is not called
     net = Transformer(scheme, ids=9, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
     at = torch.arange(4)[None]
-    with pytest.raises(ZeroDivisionError), own_parts.explained():
+    with pytest.raises(ZeroDivisionError), user_parts.explained():
         net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))

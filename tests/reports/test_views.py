@@ -145,7 +145,7 @@ def test_the_form_of_own_views_before_is_still_read(filled: Path, monkeypatch: p
     view = ALL["scores"]
     found = view.read(Registry(filled), asked(view)), ["one: is damaged"]
     monkeypatch.setattr(type(view), "read", lambda self, registry, options: found)
-    monkeypatch.setattr(document.plugins, "is_own", lambda part: True)
+    monkeypatch.setattr(document.plugins, "is_user_class", lambda part: True)
     with pytest.warns(DeprecationWarning, match="a list of texts beside it is deprecated"), left_out() as lines:
         made = document.read(Registry(filled), view, asked(view))
     assert (made.selected.result is found[0], lines) == (True, ["one: is damaged"])

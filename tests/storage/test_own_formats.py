@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage import tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit
@@ -68,6 +68,6 @@ def test_an_own_format_whose_generator_ends_by_itself(tmp_path: Path, monkeypatc
         pytest.raises(
             ApeError, match="`trees` of format 'test-own-formats' failed\n  got:     RuntimeError: generator"
         ),
-        own_parts.explained(),
+        user_parts.explained(),
     ):
         read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own")

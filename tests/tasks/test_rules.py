@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import own_parts, rng
+from ape_cli.core import rng, user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._rules import RULES
@@ -120,8 +120,8 @@ def test_a_mistake_breaks_a_rule(rule: str) -> None:
     for make in WRONG[rule]:
         task, fix = make(), "correct|draw all random|compute each row"
         with pytest.raises(ApeError, match=fix):
-            own_parts.apply(RULES[rule], task)
-    own_parts.apply(RULES[rule], word())
+            user_parts.apply(RULES[rule], task)
+    user_parts.apply(RULES[rule], word())
 
 
 def test_the_rules_hold_for_rows_of_a_source(tmp_path: Path) -> None:

@@ -356,7 +356,7 @@ def test_the_first_step_is_not_a_matter_of_the_learning_rate(
         running = Trainer(experiment.of(tiny("learned", words), words), Memory(), Execution(CPU))
         running.model.scheme.__class__ = Broken
         parts = {"scheme 'learned'": Broken} if own else {}
-        monkeypatch.setattr("ape_cli.training.trainer.own_parts", lambda *names, parts=parts: parts)
+        monkeypatch.setattr("ape_cli.training.trainer.user_parts", lambda *names, parts=parts: parts)
         with pytest.raises(RunError, match=rf"step {1 if where == 'value' else 2} of 20") as caught:
             running.run()
         assert re.search(advice, str(caught.value))

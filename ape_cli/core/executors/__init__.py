@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ape_cli.core import own_parts, part_options, plugins
+from ape_cli.core import part_options, plugins, user_parts
 from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
@@ -106,7 +106,7 @@ def failure(error: BaseException) -> Exception:
 
     It is a user error, also for an error in a user's own part, or a `RuntimeError` with a traceback.
     """
-    explained = own_parts.explanation(error) or error
+    explained = user_parts.explanation(error) or error
     if not isinstance(explained, ApeError):
         return RuntimeError("".join(traceback.format_exception(error)))
     # an error class of a plug-in may be one that cannot be sent

@@ -20,7 +20,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.core import own_parts, part_options, plugins, renamed
+from ape_cli.core import part_options, plugins, renamed, user_parts
 from ape_cli.data.position_maps._rules import RULES
 from ape_cli.data.position_maps._sampler import PositionSampler, RowPositions
 
@@ -63,7 +63,7 @@ def make(name: str, **settings: Any) -> PositionSampler:
     """Create a map by its name, with its options. Raises `UsageError` for names and options that are not valid."""
     cls = load(name)
     chosen = part_options.settings(f"positions {name}", settings, _options(cls))
-    with own_parts.explained(cls):
+    with user_parts.explained(cls):
         sampler = cls(**chosen)
     vars(sampler)["_made_with"] = chosen  # also in a frozen dataclass
     return sampler

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.data.position_maps._sampler import PositionSampler, RowPositions
@@ -34,7 +34,7 @@ def _greatest(sampler: PositionSampler) -> None:
             greatest = sampler.greatest(most)
             if type(greatest) is not int or greatest < least:
                 got = f"{greatest!r} for {most} places"
-                raise own_parts.returns(sampler, "greatest", got, f"a whole number, {least} or more")
+                raise user_parts.returns(sampler, "greatest", got, f"a whole number, {least} or more")
             least = greatest
 
 
@@ -46,9 +46,9 @@ def _capacity(sampler: PositionSampler) -> None:
         got = f"{whole} for sources of {lengths.tolist()} tokens, `joined={rows.joined}`"
         if whole != alone:
             got += f", and {alone} for each alone"
-            raise own_parts.returns(sampler, "capacity", got, "the same for each alone")
+            raise user_parts.returns(sampler, "capacity", got, "the same for each alone")
         if any(count is not None and count < length for count, length in zip(whole, lengths, strict=True)):
-            raise own_parts.returns(sampler, "capacity", got, "at least the number of tokens of each source")
+            raise user_parts.returns(sampler, "capacity", got, "at least the number of tokens of each source")
 
 
 def _repeatable(sampler: PositionSampler) -> None:
@@ -120,4 +120,4 @@ def _compare(sampler: PositionSampler, one: list[list[int]], other: list[list[in
     for row, (here, there) in enumerate(zip(one, other, strict=True)):
         if here != there:
             got = f"{here[:8]} and {there[:8]} {when} (row {row})"
-            raise own_parts.returns(sampler, "positions", got, "equal positions", fix)
+            raise user_parts.returns(sampler, "positions", got, "equal positions", fix)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli.core import own_parts, plugins, rng
+from ape_cli.core import plugins, rng, user_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 
@@ -133,7 +133,7 @@ class RowPositions:
         wrong = positions[(flat > 0) & ((positions < 1) | (positions > greatest))]
         if wrong.size:
             allowed = f"1 to {greatest} (`greatest`)"
-            raise own_parts.returns(sampler, "positions", f"position {wrong[0]} of {most} places", allowed)
+            raise user_parts.returns(sampler, "positions", f"position {wrong[0]} of {most} places", allowed)
         return positions.reshape(shape)
 
     def _keys(self, rows: I64) -> U64:
@@ -146,5 +146,5 @@ def _int64(sampler: PositionSampler, method: str, result: Any, shape: tuple[int,
     """What a method of a map returned. Raises `ApeError` if it is not int64 of this shape."""
     if not isinstance(result, np.ndarray) or result.dtype != np.int64 or result.shape != shape:
         got = f"{result.dtype} {list(result.shape)}" if isinstance(result, np.ndarray) else result
-        raise own_parts.returns(sampler, method, got, f"int64 {list(shape)}")
+        raise user_parts.returns(sampler, method, got, f"int64 {list(shape)}")
     return result

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ape_cli import position
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.algebra import relations_of_operators, relations_of_scores
 from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of
@@ -93,7 +93,7 @@ def representation(name: str, expression: str, options: dict[str, Any]) -> Repre
     Raises `UsageError` for arguments that are not valid, and `ApeError` if the scheme cannot be measured.
     """
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), own_parts.explained():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), user_parts.explained():
             return _representation(name, expression, options)
     except ApeError:
         raise

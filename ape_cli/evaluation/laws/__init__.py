@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position, tasks
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError, NeedsError, said
 from ape_cli.data import position_maps
 from ape_cli.evaluation.laws import mixing, model, scheme
@@ -200,7 +200,7 @@ def check_rules(
         finding = replace(blank, law=rule, about=_about(apply))
         try:
             with torch.random.fork_rng(devices=[]):
-                own_parts.apply(apply, make())
+                user_parts.apply(apply, make())
         except NeedsError as error:
             logger.info(f"not checked: {error.summary}")
             return
@@ -254,7 +254,7 @@ def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | N
     worst: Callable[[list[float]], float] = min if finding.law in GAPS else max
     errors = []
     try:
-        with torch.random.fork_rng(devices=[]), own_parts.explained():
+        with torch.random.fork_rng(devices=[]), user_parts.explained():
             for dtype in LIMITS:
                 measured = [float(e.detach()) for e in runs(dtype) if e is not None]
                 if not measured:

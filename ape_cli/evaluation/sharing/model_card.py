@@ -20,7 +20,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.core.vocabulary import shown
 from ape_cli.data.card import gen_command
-from ape_cli.models.factory import PARTS, own_parts
+from ape_cli.models.factory import PARTS, user_parts
 from ape_cli.runs.record import settings_text
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
@@ -52,7 +52,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         changes=settings_text(about["variant"]),
         scores=_scores(about),
         accuracy="accuracy" if data.get("image") else "token accuracy",
-        own={what: part.__module__ for what, part in own_parts(**{part: config[part] for part in PARTS}).items()},
+        own={what: part.__module__ for what, part in user_parts(**{part: config[part] for part in PARTS}).items()},
         commands=[one_line(line) for line in (_gen_command(data), train_command(about)) if line],
         versions=", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items())),
     )

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.rng import I64
 from ape_cli.reports.palette import SCORES
 from ape_cli.structure import Structure
@@ -183,13 +183,13 @@ def names() -> list[str]:
 def load(name: str) -> PictureKind:
     """The kind of picture of a name. Raises `ApeError` if there is none, or if its file cannot be imported."""
     kind = plugins.load(sys.modules[__name__], name, PictureKind)  # type: ignore[type-abstract]
-    with own_parts.explained(kind):
+    with user_parts.explained(kind):
         return kind()
 
 
 def every() -> list[PictureKind]:
     """All kinds of pictures that can be imported."""
-    return own_parts.every(load, names())
+    return user_parts.every(load, names())
 
 
 def drawn(kind: PictureKind, material: Material) -> list[list[Panel]]:
@@ -199,5 +199,5 @@ def drawn(kind: PictureKind, material: Material) -> list[list[Panel]]:
         lists = isinstance(rows, list) and all(isinstance(row, list) and row for row in rows)
         return lists and bool(rows) and all(isinstance(panel, Panel) for row in rows for panel in row)
 
-    rows: list[list[Panel]] = own_parts.called(kind, "panels", right, "rows of panels, at least one", material)
+    rows: list[list[Panel]] = user_parts.called(kind, "panels", right, "rows of panels, at least one", material)
     return rows

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.reports import published
 from ape_cli.reports.evaluations import Options
@@ -111,18 +111,18 @@ def names() -> list[str]:
 def load(name: str) -> View[Any]:
     """The view of a name. Raises `ApeError` if there is no such view, or if its file cannot be imported."""
     kind = plugins.load(sys.modules[__name__], name, View)  # type: ignore[type-abstract]
-    with own_parts.explained(kind):
+    with user_parts.explained(kind):
         return kind()
 
 
 def every() -> list[View[Any]]:
     """All views that can be imported, in the order of the page."""
-    return sorted(own_parts.every(load, names()), key=lambda view: (view.rank, view.name))
+    return sorted(user_parts.every(load, names()), key=lambda view: (view.rank, view.name))
 
 
 def check(view: View[Any], options: Options) -> None:
     """Raise the first error of a view about invalid options, or `ApeError` if a user's own view fails."""
-    with own_parts.explained(view):
+    with user_parts.explained(view):
         for error in view.rejects(options):
             raise error
 

@@ -19,7 +19,7 @@ import pkgutil
 import sys
 from pathlib import PurePath
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import UsageError, unknown
 from ape_cli.core.extras import how_to_get
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
@@ -49,10 +49,10 @@ def load(name: str) -> TreeFormat:
     kind = plugins.load(sys.modules[__name__], stem, TreeFormat)  # type: ignore[type-abstract]
     if name != stem and (not kind.variants or name == f"{stem}-"):
         raise unknown("format", name, known)
-    extra = None if plugins.is_own(kind) else (kind.needs or "").replace("_", "-")
+    extra = None if plugins.is_user_class(kind) else (kind.needs or "").replace("_", "-")
     if how := how_to_get(kind.needs, extra):
         raise UsageError(f"the format {stem} needs {kind.needs}", got="it is not installed", fix=how)
-    with own_parts.explained(kind):
+    with user_parts.explained(kind):
         return kind(name.removeprefix(f"{stem}-") if name != stem else None)
 
 

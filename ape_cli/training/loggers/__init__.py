@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import NeedsError
 from ape_cli.core.extras import how_to_get
 from ape_cli.runs.config import Config
@@ -100,7 +100,7 @@ def opened(factories: Sequence[LoggerFactory], run: LoggedRun) -> Iterator[list[
         loggers: list[MetricLogger] = []
         for make in factories:
             history = [dict(row) for row in run.history]
-            with own_parts.explained(make if isinstance(make, type) else None):
+            with user_parts.explained(make if isinstance(make, type) else None):
                 loggers.append(make(replace(run, config=run.config.model_copy(deep=True), history=history)))
             stack.callback(loggers[-1].close)
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import RunError
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.training.loggers import LoggedRun, MetricLogger
@@ -40,7 +40,7 @@ def _draws_nothing(logger_class: type[MetricLogger]) -> None:
         _log(logger_class, Path(folder), 0)
     if _streams() != before:
         what, fix = "a global random stream that was drawn from or seeded", "use a generator of your own"
-        raise own_parts.returns(logger_class, "log", what, "no change", fix)
+        raise user_parts.returns(logger_class, "log", what, "no change", fix)
 
 
 RULES: dict[str, Callable[[type[MetricLogger]], None]] = {
@@ -60,7 +60,7 @@ def _log(logger_class: type[MetricLogger], folder: Path, start: int, error: Base
     run = LoggedRun(
         "copy-rope-1", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), folder, 40, rows, start
     )
-    with redirect_stdout(io.StringIO()), own_parts.explained(logger_class):
+    with redirect_stdout(io.StringIO()), user_parts.explained(logger_class):
         logger = logger_class(run)  # type: ignore[call-arg]
         for step in range(start + 10, 41, 10):
             logger.log(step, dict(_VALIDATION))

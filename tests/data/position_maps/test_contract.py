@@ -141,6 +141,6 @@ def test_an_own_map_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None
             return keys
 
     monkeypatch.setattr(position_maps, "load", lambda name: Broken)
-    monkeypatch.setattr(position_maps.plugins, "is_own", lambda cls: True)
+    monkeypatch.setattr(position_maps.plugins, "is_user_class", lambda cls: True)
     with pytest.raises(ApeError, match="position map"):
         position_maps.make("broken")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ape_cli import experiment
-from ape_cli.core import own_parts, plugins, rng
+from ape_cli.core import plugins, rng, user_parts
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
@@ -94,9 +94,9 @@ WRONG_TABLES = {
 def test_a_mistake_in_positions_breaks_a_rule(rule: str) -> None:
     for i, formula in enumerate(WRONG_TABLES[rule]):
         with pytest.raises(ApeError, match=r"`(positions|table)` of position map 'test-rules'") as caught:
-            own_parts.apply(RULES[rule], table(formula))
+            user_parts.apply(RULES[rule], table(formula))
         assert not isinstance(caught.value, UsageError), i
-    own_parts.apply(RULES[rule], table(lambda self, keys, counts, most, places: places + rng.below(keys, 9)[:, None]))
+    user_parts.apply(RULES[rule], table(lambda self, keys, counts, most, places: places + rng.below(keys, 9)[:, None]))
 
 
 def test_a_mistake_in_another_method_breaks_a_rule() -> None:
@@ -115,7 +115,7 @@ def test_a_mistake_in_another_method_breaks_a_rule() -> None:
         ("form", "capacity", lambda self, sources, *, joined: np.add(sources, 1, out=sources)),
     ]:
         with pytest.raises(ApeError, match=f"(`{method}` of )?position map 'test-rules'"):
-            own_parts.apply(RULES[rule], own(**{method: wrong}))
+            user_parts.apply(RULES[rule], own(**{method: wrong}))
 
 
 def test_what_is_drawn_in_the_constructor_is_another_in_the_next_process() -> None:
@@ -131,7 +131,7 @@ def test_what_is_drawn_in_the_constructor_is_another_in_the_next_process() -> No
             return places + self.shift
 
     with pytest.raises(ApeError, match="by a map that is made again"):
-        own_parts.apply(RULES["repeatable"], Shifted())
+        user_parts.apply(RULES["repeatable"], Shifted())
 
 
 def test_positions_out_of_range_are_refused_wherever_they_are_read() -> None:
@@ -161,14 +161,14 @@ def test_a_source_beyond_the_capacity_is_refused() -> None:
 
 def test_an_own_map_is_checked_once_where_it_is_used(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the training as by the evaluation. The check costs 15 milliseconds, so the next one is left out."""
-    monkeypatch.setattr(plugins, "is_own", lambda cls: True)
-    monkeypatch.setattr(own_parts, "_checked", set())
+    monkeypatch.setattr(plugins, "is_user_class", lambda cls: True)
+    monkeypatch.setattr(user_parts, "_checked", set())
     mine = type("Mine", (_Table,), {"__module__": __name__})
     monkeypatch.setattr(position_maps, "load", lambda name: mine)
     chosen = ExperimentSpec(preset="tiny", scheme="rope", positions="mine").config("sequence")
     wanted = experiment.complete(chosen, words)
-    assert [kind.__name__ for kind, *_ in own_parts._checked].count("Mine") == 1
-    monkeypatch.setattr(own_parts, "_checked", set())
+    assert [kind.__name__ for kind, *_ in user_parts._checked].count("Mine") == 1
+    monkeypatch.setattr(user_parts, "_checked", set())
     monkeypatch.setattr(_Table, "table", WRONG_TABLES["independent"][0])
     for use in (lambda: experiment.complete(chosen, words), lambda: experiment.reading.row_positions(wanted)):
         with pytest.raises(ApeError, match="a row in a batch"):

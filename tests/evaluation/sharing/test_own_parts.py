@@ -19,7 +19,7 @@ def test_the_card_names_the_file_of_an_own_scheme(of_words: Both, monkeypatch: p
     _, model = of_words
     assert "PYTHONPATH" not in model_card(model.about, model.vocabulary)
     t5 = position.load("t5")
-    monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
+    monkeypatch.setattr(plugins, "is_user_class", lambda found: found is t5)
     card = " ".join(model_card(model.about, model.vocabulary).split())
     assert "The scheme 't5' is not part of `ape`. To load the model, get its file `ape_cli/position/t5.py` from" in card
     assert "add the folder that contains `ape_cli` to `PYTHONPATH`" in card
@@ -45,7 +45,7 @@ def test_an_export_with_another_file_is_not_loaded(
     of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, t5 = of_words[0], position.load("t5")
-    monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
+    monkeypatch.setattr(plugins, "is_user_class", lambda found: found is t5)
     digest = "a" * 64
     monkeypatch.setattr(plugins, "digest", lambda found: digest)
     monkeypatch.setattr(run, "record", run.read().model_copy(update={"own_files": {"scheme 't5'": digest}}))
@@ -58,6 +58,6 @@ def test_an_export_with_another_file_is_not_loaded(
         ape_cli.load(out)
     assert (caught.value.got, caught.value.allowed) == (f"sha256 {'b' * 64}", f"sha256 {digest}")
     assert "get the file with this SHA-256 from the author" in str(caught.value.fix)
-    monkeypatch.setattr(plugins, "is_own", lambda found: False)  # a part of the package has its name meanwhile
+    monkeypatch.setattr(plugins, "is_user_class", lambda found: False)  # a part of the package has its name meanwhile
     with pytest.raises(RunError, match="is not that of the model"):
         ape_cli.load(out)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ape_cli.core import own_parts
+from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.training.loggers._rules import RULES
 from tests.training.loggers.test_contract import Recorder
@@ -28,5 +28,5 @@ from tests.training.loggers.test_contract import Recorder
 )
 def test_a_mistake_breaks_a_rule(rule: str, method: str, wrong: Any) -> None:
     with pytest.raises(ApeError, match="logger 'test-rules'"):
-        own_parts.apply(RULES[rule], type("Mine", (Recorder,), {method: wrong, "__module__": __name__}))
-    own_parts.apply(RULES[rule], Recorder)
+        user_parts.apply(RULES[rule], type("Mine", (Recorder,), {method: wrong, "__module__": __name__}))
+    user_parts.apply(RULES[rule], Recorder)

@@ -32,7 +32,7 @@ def check_once(part: T, rules: Mapping[str, Callable[[T], None]], *settings: obj
     Raises `ApeError` for the first rule that it breaks, or whose measure fails.
     """
     key = (type(part), *map(repr, settings))
-    if not plugins.is_own(type(part)) or key in _checked:
+    if not plugins.is_user_class(type(part)) or key in _checked:
         return
     for rule in rules.values():
         apply(rule, part)
@@ -75,7 +75,7 @@ def explained(part: Any = None) -> Iterator[None]:
         yield
     except (Exception, SystemExit) as error:
         found = explanation(error)
-        if found is None and part is not None and plugins.is_own(_class(part)) and not _passes(error):
+        if found is None and part is not None and plugins.is_user_class(_class(part)) and not _passes(error):
             found = failed(part, "", error)
         if found is None:
             raise
@@ -130,7 +130,7 @@ def line_of(part: Any, method: str) -> str:
 
 def files(part: Any) -> list[str]:
     """The files of a part, or of a class of parts, and of its bases, without those of ape, as tracebacks name them."""
-    own = [base for base in _class(part).__mro__ if hasattr(base, "part_kind") and plugins.is_own(base)]
+    own = [base for base in _class(part).__mro__ if hasattr(base, "part_kind") and plugins.is_user_class(base)]
     return [plugins.traced_file(base) or "" for base in own]
 
 
