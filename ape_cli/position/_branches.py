@@ -65,7 +65,11 @@ class Branches(Interpretation):
 
     def generators(self) -> Tensor:
         """W of each branch and head. -> float32 or wider [branch, H, K, K]"""
-        return exponential(skew(exact(self.free))).to(self._dtype)
+        return self._exact_generators().to(self._dtype)
+
+    def _exact_generators(self) -> Tensor:
+        """W in the precision in which products of generators are computed. -> [branch, H, K, K]"""
+        return exponential(skew(exact(self.free)))
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -78,7 +82,7 @@ class Branches(Interpretation):
         Neither parameters of 16 bits nor autocast round them, because their products would not stay orthogonal.
         """
         with torch.autocast(self.free.device.type, enabled=False):
-            w = exponential(skew(exact(self.free)))
+            w = self._exact_generators()
             identity = torch.eye(self.channels, dtype=w.dtype, device=w.device)
             levels = [identity.expand(1, self.heads, -1, -1)]
             for _ in range(reach):

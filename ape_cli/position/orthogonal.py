@@ -71,7 +71,7 @@ class Orthogonal(FastScheme):
         super().__init__(shape)
         self.side = pick("side", side, ["both", "query", "key"])
         self.relative = side == "both"
-        self.operators = interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
+        self.operators = self.draw_operators(shape)
         if pick("init", init, ["identity", "rope"]) == "rope":
             simple = shape.structure.simple
             if all(isinstance(factor, Cyclic) for factor in simple):
@@ -79,6 +79,10 @@ class Orthogonal(FastScheme):
                 raise UsageError(what, got=f"structure {shape.structure.expression}", fix="leave init out")
             self.operators.start_as_rope()
             self.unique = not any(isinstance(factor, Tree) for factor in simple)  # at the start, branches are alike
+
+    def draw_operators(self, shape: Shape) -> Interpretation:
+        """The operators of the structure, which a subclass may replace. Raises `UsageError` if a head is too narrow."""
+        return interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
 
     def generators(self) -> Tensor:
         """The generators of a simple structure as matrices. -> [generator, H, K, K]

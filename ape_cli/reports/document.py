@@ -172,7 +172,8 @@ def _result(registry: Registry, tuned: Tuned | None, view: View[Any], options: O
     """The result of a view, of the chosen runs if settings were chosen."""
     runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
     result = called(view, "read", lambda result: result is not None, "a result", runs, options)
-    if plugins.is_user_class(type(view)) and isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], list):
+    is_old = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], list)
+    if is_old and plugins.is_user_class(type(view)):
         what = "`View.read` returns the result only: a list of texts beside it is deprecated, use `logging`"
         warnings.warn(what, DeprecationWarning, stacklevel=2)
         for line in result[1]:

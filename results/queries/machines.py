@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
-from ape_cli.reports import published, verdicts
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.registry import open_registry
 from results import plans
 from results.numbers import evaluations, runs
@@ -35,7 +36,7 @@ def on_gpus(preset: str) -> int:
 @cache
 def verdict_counts(source: str) -> list[int]:
     """The number of verdicts, then of each kind: reproduced, differs for a likely reason, for an open one, not run."""
-    cells = verdicts.read(open_registry(RESULTS), published.load(source))[0]
+    cells = verdicts.read(open_registry(RESULTS), published.load(source))
     metric = "perplexity" if source == "neurips" else "token_accuracy"
     found = [cell.follows for cell in cells if source == "paper" or cell.number.metric == metric]
     return [len(found), *(found.count(word) for word in get_args(verdicts.Word))]

@@ -38,8 +38,8 @@ the path composed from the leaf up instead of from the root down
   + below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))
 one set of generators used for all heads
   Branches.table  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
-  - w = exponential(skew(exact(self.free)))
-  + w = exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)
+  - w = self._exact_generators()
+  + w = self._exact_generators()[:, :1].expand(-1, self.heads, -1, -1)
 all branches initialised in one basis: left and right commute
   Branches.__init__  position/test_orthogonal.py::test_branches_do_not_commute
   - basis = random_orthogonal((k, heads, channels, channels), generator)

@@ -86,7 +86,7 @@ the decoder-only model trained at places in place of the drawn positions
   + reading.is_line
 a bounded scheme made for places in place of the positions of the map
   _sized  experiment/test_mapping.py::test_a_bounded_scheme_is_made_for_the_greatest_position
-  - positions.kind.greatest(size)
+  - positions.sampler.greatest(size)
   + size
 equal positions of source and target, and nothing that tells them apart
   _of_sequences  data/position_maps/test_coupled.py::test_a_vector_tells_the_sides_apart

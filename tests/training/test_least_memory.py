@@ -111,7 +111,7 @@ def test_a_run_that_cannot_fit_is_refused_before_it_starts(tmp_path: Path, monke
     _, error = ape(*words, code=2)
     assert "error: a training step needs more memory than this machine has" in error
     assert " GiB or more for a batch of 8 rows of " in error
-    assert "--set batch_size" in error
+    assert "`batch_size`" in error
     assert list(open_registry(tmp_path)) == []
     monkeypatch.setattr(least_memory, "most_memory", lambda: max(estimated.values()))
     ape(*words)

@@ -48,7 +48,7 @@ def test_an_export_with_another_file_is_not_loaded(
     monkeypatch.setattr(plugins, "is_user_class", lambda found: found is t5)
     digest = "a" * 64
     monkeypatch.setattr(plugins, "digest", lambda found: digest)
-    monkeypatch.setattr(run, "record", run.read().model_copy(update={"own_files": {"scheme 't5'": digest}}))
+    monkeypatch.setattr(run, "_record", run.read().model_copy(update={"own_files": {"scheme 't5'": digest}}))
     out = tmp_path / "out"
     assert export(run, out)["own_files"] == {"scheme 't5'": digest}
     assert f"The SHA-256 of its code is `{digest}`." in (out / "README.md").read_text()
