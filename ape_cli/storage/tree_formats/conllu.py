@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, joined
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, joined
 
 
 class ConlluFormat(TreeFormat):
