@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Optional, Union, get_args, get_origin
 
@@ -103,8 +103,10 @@ def _validated(kind: Any, value: Any) -> Any:
 
     Raises `ValueError` if it is not of the type. A type that pydantic does not know has any value.
     """
+    from pydantic import ConfigDict, TypeAdapter
+
     try:
-        adapter = _adapter(kind)
+        adapter = TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True))
     except Exception:
         return value
     try:
@@ -112,14 +114,6 @@ def _validated(kind: Any, value: Any) -> Any:
     except (TypeError, ValueError):
         return adapter.validate_python(value)
     return adapter.validate_json(text)
-
-
-@lru_cache(maxsize=256)
-def _adapter(kind: Any) -> Any:
-    """What checks values of a type. It takes a fraction of a millisecond to make."""
-    from pydantic import ConfigDict, TypeAdapter
-
-    return TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True))
 
 
 def _listed(value: Any) -> Any:

@@ -105,9 +105,7 @@ def test_lists_of_parents_that_are_no_tree(parent: Any, fault: str) -> None:
         joined("file", [tree])
 
 
-@pytest.mark.parametrize(
-    "labels", [["a"], ["a", None], "ab"], ids=str
-)
+@pytest.mark.parametrize("labels", [["a"], ["a", None], "ab"], ids=str)
 def test_labels_that_are_no_texts_of_all_nodes(labels: Any) -> None:
     for columns in ({"kind": labels, "token": ["a", "b"]}, {"kind": ["a", "b"], "token": labels}):
         with pytest.raises(
