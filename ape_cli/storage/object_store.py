@@ -406,6 +406,10 @@ class RemotePath:
         """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
         return self.bucket.read(self.key, limit)
 
+    def read_text(self, encoding: str) -> str:
+        """The content of the object, decoded with `encoding`."""
+        return self.read_bytes().decode(encoding)
+
     def version(self) -> Version:
         """The version of the object, for a conditional upload."""
         try:
