@@ -20,13 +20,14 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from ape_cli.core.errors import ApeError, RunError, UsageError, brief, said, unknown
 
@@ -165,6 +166,13 @@ def _changed(folder: str) -> tuple[str, int]:
     return folder, 0
 
 
+def _renamed(file: Path) -> str:
+    """What to do about a file whose stem is no name."""
+    plain = unicodedata.normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_") or "mine"
+    return f"rename it, for example to {stem}.py"
+
+
 def _where(place: Path | EntryPoint) -> str:
     """The file of a plug-in, or its entry point with its distribution, for errors."""
     if isinstance(place, Path):
@@ -183,7 +191,7 @@ def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType)
         for misnamed in (folder / f"{name}.py" for folder in [*map(Path, package.__path__), here]):
             if misnamed.exists() and not _STEM.fullmatch(name):
                 what = f"the name of the file of {kind} {name!r} is not allowed"
-                return UsageError(what, got=misnamed, allowed=_ALLOWED, fix="rename it")
+                return UsageError(what, got=misnamed, allowed=_ALLOWED, fix=_renamed(misnamed))
         if file.exists():
             fix = "begin the command with `PYTHONPATH=.`, so that its file is found"
             return UsageError(f"unknown {kind}", got=f"{name!r}, whose file is {file}", fix=fix)
@@ -288,7 +296,7 @@ def by_file(file: str) -> type | None:
 
 
 def check_class(found: type, part: str) -> None:
-    """Check that a user's own class overrides methods and properties by ones of their kind.
+    """Check that a user's own class overrides methods, properties and attributes by ones of their kind.
 
     A method must take the arguments of the one that it overrides, because `ape` calls it with them. `part`: the kind
     and the name of the class, for messages. Raises `ApeError`.
@@ -297,38 +305,60 @@ def check_class(found: type, part: str) -> None:
         for name, own in vars(base).items():
             parents = (vars(other) for other in base.__mro__[1:] if not is_user_class(other) and other is not object)
             overridden = next((parent[name] for parent in parents if name in parent), None)
-            if name.startswith("_"):
-                continue
-            if isinstance(overridden, property | cached_property) and inspect.isfunction(own):
-                what, got, allowed = "is a method", f"def {name}", "a property: write `@property` above it"
-            elif not inspect.isfunction(overridden) or _takes(getattr(base, name), own, overridden):
-                continue
-            elif callable(own) or isinstance(own, staticmethod | classmethod):
-                method = inspect.signature(getattr(base, name))
-                what, got = "takes other arguments", _shown(method)
-                allowed = _shown(inspect.signature(overridden))
-            else:
-                what, got = "is not a method", brief(own)
-                allowed = f"`def {name}{_shown(inspect.signature(overridden))}`"
-            code = getattr(inspect.unwrap(own), "__code__", None) if callable(own) else None
-            place = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
-            raise ApeError(f"`{name}` of {part} {what}", got=f"{got}{place}", allowed=allowed, fix="correct the file")
+            if not name.startswith("_") and (wrong := next(_wrong(base, name, own, overridden), None)):
+                what, got, allowed = wrong
+                code = getattr(inspect.unwrap(own), "__code__", None) if callable(own) else None
+                place = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+                raise ApeError(
+                    f"`{name}` of {part} {what}", got=f"{got}{place}", allowed=allowed, fix="correct the file"
+                )
 
 
-def _takes(method: Any, own: Any, overridden: Any) -> bool:
-    """Whether a method takes the arguments of the one that it overrides. `own` is what its class defines."""
-    if not callable(method):
-        return False
-    kinds = {name: parameter.kind for name, parameter in inspect.signature(overridden).parameters.items()}
-    if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & {*kinds.values()}:
-        return True
-    named = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
-    given = len(kinds) - len(named) - (not inspect.isfunction(own))  # a static method has no `self`
+def _wrong(base: type, name: str, own: Any, overridden: Any) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with an attribute of a class: the reason, what it is, and what is allowed."""
+    if inspect.isfunction(overridden):
+        method = getattr(base, name)
+        if not callable(method):
+            yield "is not a method", brief(own), f"`def {name}{_shown(inspect.signature(overridden))}`"
+            return
+        signature, wanted = inspect.signature(method), inspect.signature(overridden)
+        kinds = [parameter.kind for parameter in wanted.parameters.values()]
+        if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
+            return
+        named = [p.name for p in wanted.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        given = len(kinds) - len(named) - (not inspect.isfunction(own))  # a static method has no `self`
+        try:
+            signature.bind(*[None] * given, **dict.fromkeys(named))
+        except TypeError:
+            yield "takes other arguments", _shown(signature), _shown(wanted)
+    elif isinstance(overridden, property | cached_property) and inspect.isfunction(own):
+        yield "is a method", f"def {name}", "a property: write `@property` above it"
+    elif not hasattr(own, "__get__") and (hint := _hint(base, name, overridden)) is not None:
+        from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError  # slow to import
+
+        try:
+            TypeAdapter(hint).validate_python(own)
+        except PydanticSchemaGenerationError:  # a class that it does not know
+            return
+        except ValidationError:
+            yield "is something else", brief(own), hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def _hint(base: type, name: str, overridden: Any) -> Any:
+    """The type of a class attribute or a property; None for anything else."""
+    if isinstance(overridden, property | cached_property):
+        getter = overridden.fget if isinstance(overridden, property) else overridden.func
+        return get_type_hints(getter).get("return")
+    hint = next((h[name] for each in base.__mro__[1:] if name in (h := _hints(each))), None)
+    return get_args(hint)[0] if get_origin(hint) is ClassVar else None
+
+
+def _hints(base: type) -> dict[str, Any]:
+    """The types of the attributes of a class; none of one that names what only type checkers import."""
     try:
-        inspect.signature(method).bind(*[None] * given, **dict.fromkeys(named))
-    except TypeError:
-        return False
-    return True
+        return {name: hint for name, hint in get_type_hints(base).items() if name in base.__annotations__}
+    except (NameError, AttributeError):
+        return {}
 
 
 def _shown(signature: inspect.Signature) -> str:

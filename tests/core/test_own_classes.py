@@ -1,4 +1,4 @@
-"""The class of a user's own part: methods take the arguments of those that they override."""
+"""The class of a user's own part: methods take the arguments of those that they override, attributes have a type."""
 
 from __future__ import annotations
 
@@ -73,6 +73,11 @@ def test_the_parts_of_ape_would_be_accepted(monkeypatch: pytest.MonkeyPatch) -> 
         (PositionSampler, "capacity", lambda self, sources, *, both: None, "takes other arguments"),
         (Scheme, "bias", staticmethod(lambda q: None), "takes other arguments"),
         (Task, "structure", lambda self: "seq", r"is a method[\s\S]*@property"),
+        (Task, "mean_tokens", None, "float"),
+        (View, "unused", "metric", r"tuple\[str, \.\.\.\]"),
+        (PictureKind, "needs", "nothing", "scheme.*training"),
+        (MetricLogger, "needs", 3, r"str \| None"),
+        (TreeFormat, "suffixes", ".txt", "tuple"),
     ],
 )
 def test_an_attribute_of_another_kind(base: type, name: str, wrong: Any, message: str) -> None:
