@@ -20,7 +20,6 @@ from ape_cli.core import part_options, plugins, renamed
 from ape_cli.core.errors import UsageError
 from ape_cli.position import AttentionPair, Context, Role, Scheme
 from ape_cli.position._context import lazy, reads_values
-from ape_cli.runs.config import check_names
 
 
 @dataclass(frozen=True)
@@ -252,7 +251,7 @@ def options(name: str) -> dict[str, Any]:
 @cache
 def _options(cls: type[AttentionType]) -> part_options.PartOptions:
     options = part_options.options(cls)
-    check_names(f"attention {plugins.name_of(cls)}", options)
+    part_options.check_names(f"attention {plugins.name_of(cls)}", options)
     return options
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, cut, remedy
-from ape_cli.core.perplexity import perplexity, perplexity_text
+from ape_cli.core.numbers import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # rich is imported when it is used

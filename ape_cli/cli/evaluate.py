@@ -15,7 +15,7 @@ from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, 
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError, left_out, pick
-from ape_cli.core.perplexity import perplexity, perplexity_text
+from ape_cli.core.numbers import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import

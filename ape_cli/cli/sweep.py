@@ -77,7 +77,7 @@ class GridOptions:
 
     def spec(self) -> SweepSpec:
         """The fields of a grid that are given. Raises `UsageError` if one is not valid."""
-        from ape_cli.core.ranges import whole_numbers
+        from ape_cli.core.numbers import whole_numbers
         from ape_cli.runs.config import parse_values
         from ape_cli.sweep.specification import layer
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.cli._app import with_results
 from ape_cli.cli.console import accuracy_of, answer, note, note_lines, say, scores_in_words
 from ape_cli.core.errors import ApeError
-from ape_cli.core.perplexity import perplexity, perplexity_text
+from ape_cli.core.numbers import perplexity, perplexity_text
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset

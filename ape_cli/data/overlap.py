@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ape_cli.core.ranges import spans
+from ape_cli.core.numbers import spans
 from ape_cli.core.rng import U64
 from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows

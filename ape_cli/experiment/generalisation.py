@@ -18,7 +18,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, brief, pick
-from ape_cli.core.ranges import whole_numbers
+from ape_cli.core.numbers import whole_numbers
 from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.experiment.datasets import generated, planned_dataset

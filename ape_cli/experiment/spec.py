@@ -19,7 +19,7 @@ from ape_cli.core.validation import Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import generalisation
 from ape_cli.experiment.generalisation import ExtraEvaluations
-from ape_cli.runs.config import KINDS, MODELS, Config, check_names, preset, settable
+from ape_cli.runs.config import KINDS, MODELS, Config, preset, settable
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage.paths import StoragePath, storage_path
 
@@ -173,7 +173,7 @@ class ExperimentSpec(BaseModel):
             except UsageError as error:
                 error.field = part
                 raise
-        check_names(f"positions {self.positions}", options["positions"])
+        part_options.check_names(f"positions {self.positions}", options["positions"])
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
         allowed = settable(modality)
         for key, given in self.settings.items():

@@ -59,7 +59,6 @@ from ape_cli.position._rules import (
     without_hooks,
 )
 from ape_cli.position._scheme import FastScheme, Properties, Role, Scheme, Shape, Side, global_seed, planner
-from ape_cli.runs.config import check_names
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
@@ -114,7 +113,7 @@ def options(name: str) -> dict[str, Any]:
 @cache
 def _options(cls: type[Scheme]) -> part_options.PartOptions:
     options = part_options.options(cls, skip=1)
-    check_names(f"scheme {plugins.name_of(cls)}", options)
+    part_options.check_names(f"scheme {plugins.name_of(cls)}", options)
     return options
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ape_cli.core.errors import LEFT_OUT, RunError, left_out
-from ape_cli.core.perplexity import perplexity
+from ape_cli.core.numbers import perplexity
 from ape_cli.reports.descriptions import ROW, Choice, ReportedRuns, described, row_settings
 from ape_cli.reports.evaluations import METRICS, NothingToReportError, Options, evaluated, task_of
 from ape_cli.runs import filters, tuning

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
-from ape_cli.core.ranges import spans
+from ape_cli.core.numbers import spans
 from ape_cli.reports import palette
 from ape_cli.reports.evaluations import measured
 from ape_cli.reports.layout import by_column

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.perplexity import perplexity_text
+from ape_cli.core.numbers import perplexity_text
 from ape_cli.reports import best_by, published
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import CODE

@@ -29,8 +29,7 @@ from ape_cli.runs.record import RECORD, RunRecord
 from ape_cli.runs.remote_run import run_in
 from ape_cli.runs.run import WEIGHTS, Run
 from ape_cli.storage import files
-from ape_cli.storage._bucket import Bucket
-from ape_cli.storage.object_store import RemotePath, Version
+from ape_cli.storage.object_store import Bucket, RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
 SUFFIX = ".parquet"

@@ -207,43 +207,20 @@ def text(record: BaseModel) -> str:
     return json.dumps(record.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def parse(raw: bytes, model: type[_Model], path: StoragePath, again: str) -> _Model:
-    """Parse and check the content of the JSON file `path`. `again` is the fix that an error suggests.
-
-    Raises `RunError` if it has not the form of the model.
-    """
-    try:
-        return model.model_validate_json(raw)
-    except ValidationError as error:
-        raise RunError(f"{path} is damaged", got=first_error(error), fix=again) from error
-
-
 def read(path: StoragePath, model: type[_Model], again: str) -> _Model:
-    """Read and check a JSON file. Raises `RunError` as `parse` or if it cannot be read.
+    """Read and check a JSON file. `again` is the fix that an error suggests.
 
-    Raises `FileNotFoundError` if it does not exist.
+    Raises `RunError` if it cannot be read or has not the form of the model, and `FileNotFoundError` if it does not
+    exist.
     """
     try:
-        raw = files.read_bytes(path, _BYTES)
+        return model.model_validate_json(files.read_bytes(path, _BYTES))
     except FileNotFoundError:
         raise
     except OSError as error:
         raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, again)) from error
-    return parse(raw, model, path, again)
-
-
-def read_record(path: StoragePath, name: str, again: str) -> RunRecord:
-    """Read and check the run.json of the run `name`. `again` is the fix that an error suggests.
-
-    Raises `RunError` if it is damaged, or if the name is not that of its configuration and data, and
-    `FileNotFoundError` if it does not exist.
-    """
-    record = read(path, RunRecord, again)
-    data = record.dataset
-    expected = run_name(record.config, data.task, data.order, data.fingerprint)
-    if expected != name:
-        raise RunError(f"{path} was altered, or is of another run", got=expected, allowed=name, fix=again)
-    return record
+    except ValidationError as error:
+        raise RunError(f"{path} is damaged", got=first_error(error), fix=again) from error
 
 
 class UserCode(NamedTuple):

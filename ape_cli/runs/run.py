@@ -114,7 +114,15 @@ class Run:
 
     def _read(self, folder: StoragePath) -> RunRecord:
         """The content of the run.json in a folder. Raises `FileNotFoundError` if it is missing, and `RunError`."""
-        return record.read_record(folder / RECORD, self.name, self._again)
+        path = folder / RECORD
+        known = record.read(path, RunRecord, self._again)
+        data = known.dataset
+        expected = record.run_name(known.config, data.task, data.order, data.fingerprint)
+        if expected != self.name:
+            raise RunError(
+                f"{path} was altered, or is of another run", got=expected, allowed=self.name, fix=self._again
+            )
+        return known
 
     @property
     def _again(self) -> str:

@@ -4,31 +4,50 @@ Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the dis
 hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
 never opened. If several processes write the same file, the last one to rename wins. A temporary file of a killed
 process is removed by the next process that locks its folder (`locked`), or that starts to write there an hour later.
-A file for an object store (`paths.py`) is first written on this machine and then uploaded as a whole.
+
+A lock is a `flock` on a file. The operating system releases it when the process ends, even if it is killed. On a file
+system without locks, and in an object store, every process gets the lock.
+
+Files of this machine and objects in an object store (`paths.py`) differ in three points:
+
+| | this machine | object store |
+|---|---|---|
+| write | a temporary file, which is renamed | a file on this machine, which is uploaded as a whole |
+| protection from other processes | a lock | a write on condition that the object has a version |
+| list or read many | one at a time | 16 at a time, because each request has a long latency |
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import io
 import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import time
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError, remedy
-from ape_cli.storage.file_systems import cannot_write, file_of, folder, is_temporary, too_large
-from ape_cli.storage.object_store import ConflictError, Version
+from ape_cli.storage.object_store import ConflictError, RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
-__all__ = ["cannot_write", "folder", "is_temporary", "too_large"]
-
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
+_OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
+_AT_ONCE = 16  # requests to an object store
 TOML_BYTES = 16 * 2**10  # the most that a TOML file may have; the parser's time can grow with the square of the size
 JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
 TRIES = 20  # of an update in an object store; one fails only if another process has changed the object meanwhile
@@ -36,7 +55,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def replacing(path: StoragePath, expected: Version | None = None) -> AbstractContextManager[Path]:
+@contextmanager
+def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Path]:
     """Yield a temporary path; at the end of the block, its file atomically replaces `path`.
 
     If the block raises an exception, the temporary file is removed and `path` is unchanged. `expected` is the version
@@ -44,17 +64,57 @@ def replacing(path: StoragePath, expected: Version | None = None) -> AbstractCon
 
     Raises `ApeError` if `path` is no regular file or cannot be written.
     """
-    return file_of(path).replacing(expected)
+    if isinstance(path, RemotePath):
+        with _copy_of(path) as temporary:
+            yield temporary
+            path.upload(temporary, expected)
+        return
+    if not path.name or (path.exists() and not path.is_file()):
+        raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
+    folder(path.parent)
+    _remove_old(path.parent)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        mode = stat.S_IMODE(temporary.stat().st_mode)
+        yield temporary
+        temporary.chmod(mode)  # some libraries create files for their owner alone
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
-def local(path: StoragePath) -> AbstractContextManager[Path]:
+@contextmanager
+def local(path: StoragePath) -> Iterator[Path]:
     """Yield a local file with the content of `path`.
 
     A local `path` is yielded itself. An object is downloaded to a temporary copy, which is removed after the block.
 
     Raises `ApeError` if this machine's disk fails.
     """
-    return file_of(path).local()
+    if isinstance(path, Path):
+        yield path
+        return
+    with _copy_of(path) as copy:
+        path.download(copy)
+        yield copy
+
+
+@contextmanager
+def _copy_of(path: RemotePath) -> Iterator[Path]:
+    """Yield a path on this machine, whose file is removed after the block. Raises `ApeError` if the disk fails."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="ape-") as temporary:
+            yield Path(temporary, path.name)
+    except FileNotFoundError:  # there is no such object
+        raise
+    except OSError as error:
+        raise cannot_write(error.filename or path, error) from error
 
 
 def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
@@ -73,7 +133,7 @@ def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
 
 def version(path: StoragePath) -> Version | None:
     """The version of an object, for a conditional write; None for a local file, which a lock protects."""
-    return file_of(path).version()
+    return path.version() if isinstance(path, RemotePath) else None
 
 
 def write_text(path: StoragePath, text: str, expected: Version | None = None) -> None:
@@ -103,7 +163,13 @@ def write_json(path: StoragePath, value: Any) -> None:
 
 def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
-    return file_of(path).opened()
+    if isinstance(path, RemotePath):
+        return path.open("rb")
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(handle, "rb")
 
 
 def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
@@ -111,7 +177,12 @@ def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
 
     Raises `OSError` if the file is larger, is no regular file (a pipe would block), or cannot be read.
     """
-    return file_of(path).read(limit)
+    if isinstance(path, RemotePath):
+        return path.read_bytes(limit)
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise too_large(path, limit)
+        return file.read()
 
 
 def read_json(path: StoragePath, limit: int = JSON_BYTES) -> Any:
@@ -168,18 +239,17 @@ def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterat
 
     If `where` is in an object store, where each request has a long latency, several calls run at once in threads.
     """
-    at_once = file_of(where).at_once
-    if at_once == 1:
+    if isinstance(where, Path):
         yield from map(do, items)
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 
     waiting: deque[Future[U]] = deque()
-    pool = ThreadPoolExecutor(at_once)
+    pool = ThreadPoolExecutor(_AT_ONCE)
     try:
         for item in items:
             waiting.append(pool.submit(do, item))
-            if len(waiting) == 2 * at_once:
+            if len(waiting) == 2 * _AT_ONCE:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -220,23 +290,107 @@ def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[Non
     Temporary files in the folder, and in the folders in it, are of killed processes; they are removed.
     """
     with held(path, busy, wait):
-        file_of(path.parent).remove_leftovers()
+        if isinstance(path, Path):
+            for place in (path.parent, *(entry for entry in path.parent.iterdir() if entry.is_dir())):
+                _remove_temporary(place, 0.0)
         yield
 
 
-def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> AbstractContextManager[None]:
+@contextmanager
+def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
     """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
 
     In an object store, every process gets the lock. Raises `ApeError` if the lock file cannot be created.
     """
-    return file_of(path).held(busy, wait)
+    if isinstance(path, RemotePath):
+        yield
+        return
+    try:
+        handle = _acquire(path, busy, time.monotonic() + wait)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _acquire(path: Path, busy: ApeError, until: float) -> int:
+    """Open and lock a file; return its file descriptor. Raises `busy` if it stays locked until a time."""
+    while True:
+        folder(path.parent)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_nlink:  # otherwise the last holder has just removed this file
+                return handle
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(handle)
+                raise busy from None
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return handle
+        os.close(handle)
 
 
 def is_locked(path: StoragePath) -> bool:
     """Whether some process holds the lock `path` at this moment."""
-    return file_of(path).is_locked()
+    if isinstance(path, RemotePath):
+        return False
+    try:
+        with opened(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def free_bytes(path: StoragePath) -> int | None:
     """The free space for files in a folder. None in an object store, which has no limit."""
-    return file_of(path).free_bytes()
+    return None if isinstance(path, RemotePath) else shutil.disk_usage(path).free
+
+
+def folder(path: StoragePath) -> StoragePath:
+    """Create the folder `path` with its parents if necessary, and return it.
+
+    Raises `ApeError` if the folder cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return path
+
+
+def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
+    """The `ApeError` that says why `path` cannot be written, with the fix for this reason."""
+    fix = remedy(error, "choose a place that you may write to")
+    return ApeError(f"cannot write {path}", got=error.strerror or str(error), fix=fix)
+
+
+def too_large(path: StoragePath, limit: int) -> OSError:
+    """The error for a file of more than `limit` bytes."""
+    return OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(path))
+
+
+def is_temporary(name: str) -> bool:
+    """Whether this is the name of a temporary file."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _remove_old(path: Path) -> None:
+    """Remove the old temporary files from a folder, once in the life of this process: listing a folder takes time."""
+    _remove_temporary(path, _OLD)
+
+
+def _remove_temporary(path: Path, age: float) -> None:
+    """Remove the temporary files to which nothing was written for `age` seconds from a folder."""
+    with suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            if is_temporary(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age:
+                Path(entry.path).unlink()

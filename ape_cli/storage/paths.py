@@ -5,7 +5,7 @@
 obstore, which is imported at the first request.
 
 Options follow the path as a query. For example, `s3://bucket/path?endpoint_override=http://localhost:9000` names
-another server than Amazon's, like the environment variable AWS_ENDPOINT_URL. `OPTIONS` in `_bucket.py` lists all
+another server than Amazon's, like the environment variable AWS_ENDPOINT_URL. `OPTIONS` in `object_store.py` lists all
 options. Credentials are never part of an address. They come from the usual environment (AWS_ACCESS_KEY_ID and
 AWS_SECRET_ACCESS_KEY; a profile of AWS, which needs boto3; the machine's role; GOOGLE_APPLICATION_CREDENTIALS).
 
@@ -26,8 +26,7 @@ from urllib.parse import parse_qsl, unquote
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.storage._bucket import CREDENTIALS, KINDS, OPTIONS, Bucket
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.object_store import CREDENTIALS, KINDS, OPTIONS, Bucket, RemotePath
 
 __all__ = ["RemotePath", "StoragePath", "local_path", "storage_path"]
 

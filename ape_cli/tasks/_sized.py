@@ -26,7 +26,7 @@ import numpy as np
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError, brief
-from ape_cli.core.ranges import whole_numbers
+from ape_cli.core.numbers import whole_numbers
 from ape_cli.core.rng import I64, U64
 from ape_cli.tasks import Source, Task, join, option
 

@@ -29,7 +29,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource, check_count
 from ape_cli.structure import Tree
-from ape_cli.structure.ranked_trees import RankedTrees
+from ape_cli.structure.trees import RankedTrees
 from ape_cli.tasks._base import option
 
 UNKNOWN = "<unknown>"

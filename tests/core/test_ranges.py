@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.core.ranges import whole_numbers
+from ape_cli.core.numbers import whole_numbers
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ape_cli.core.perplexity import perplexity
+from ape_cli.core.numbers import perplexity
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset

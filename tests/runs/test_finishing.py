@@ -17,8 +17,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.record import RunRecord, TrainingResult
 from ape_cli.runs.remote_run import RemoteRun
 from ape_cli.runs.run import Run
-from ape_cli.storage._bucket import Bucket
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.object_store import Bucket, RemotePath
 from ape_cli.training.execution import ExistingRun
 from tests.runs import test_registry
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import BusyError
-from ape_cli.storage import file_systems, files
+from ape_cli.storage import files
 from tests.interpreters import started
 
 BUSY = BusyError("busy")
@@ -43,7 +43,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def unsupported(handle: int, kind: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(file_systems.fcntl, "flock", unsupported)
+    monkeypatch.setattr(files.fcntl, "flock", unsupported)
     with files.locked(tmp_path / ".lock", BUSY), files.locked(tmp_path / ".lock", BUSY):
         assert not files.is_locked(tmp_path / ".lock")
 
@@ -54,7 +54,7 @@ def test_many_processes_that_take_turns(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from ape_cli.core.errors import BusyError
-from ape_cli.storage import file_systems, files
+from ape_cli.storage import files
 folder, had = Path(sys.argv[1]), 0
 while had < 200:
     try:

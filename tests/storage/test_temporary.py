@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.storage import file_systems, files
+from ape_cli.storage import files
 from tests.interpreters import started
 
 WRITER = """
 import sys
 from pathlib import Path
-from ape_cli.storage import file_systems, files
+from ape_cli.storage import files
 path, letter = Path(sys.argv[1]), sys.argv[2]
 for _ in range(150):
     files.write_text(path, letter * 40_000)
@@ -42,7 +42,7 @@ def test_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
 def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(file_systems.secrets, "token_hex", lambda size: "0" * 16)
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: "0" * 16)
     (tmp_path / f".r.md.{'0' * 16}.tmp").symlink_to(victim)
     with pytest.raises(ApeError, match="cannot write"):
         files.write_text(tmp_path / "r.md", "new")
@@ -57,7 +57,7 @@ def test_what_a_killed_writer_leaves_is_removed_after_an_hour(tmp_path: Path) ->
     code = """
 import sys, time
 from pathlib import Path
-from ape_cli.storage import file_systems, files
+from ape_cli.storage import files
 with files.replacing(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     print("written", flush=True)
@@ -73,7 +73,7 @@ with files.replacing(Path(sys.argv[1])) as temporary:
     assert left.exists()  # somebody may be writing it
     old = time.time() - 3601
     os.utime(left, (old, old))
-    file_systems._remove_old.cache_clear()  # as in a new process
+    files._remove_old.cache_clear()  # as in a new process
     files.write_text(tmp_path / "y.txt", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["y.txt"]
 

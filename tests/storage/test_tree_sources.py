@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ape_cli.core.errors import ApeError, DataError, UsageError
-from ape_cli.storage import tree_sources
-from ape_cli.storage.tree_formats import _format
+from ape_cli.storage import tree_formats, tree_sources
 from ape_cli.storage.tree_formats.json import JsonFormat
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from tests.storage.tree_formats.reading import check_laws
@@ -215,7 +214,7 @@ def test_limits_of_a_source_and_of_a_tree(tmp_path: Path, monkeypatch: pytest.Mo
         (tree_sources, "_MOST_TREES", 2, "too many trees"),
         (tree_sources, "_MOST_NODES", 8, "too many trees"),
         (tree_sources, "_MOST_LEVELS", 1, "too deep"),
-        (_format, "_MOST_NODES", 3, "a tree has more than 3 nodes"),
+        (tree_formats, "_MOST_NODES", 3, "a tree has more than 3 nodes"),
         (JsonFormat, "most_bytes", 3, "it has 12 bytes"),
     ]
     for place, name, value, message in limits:
@@ -223,7 +222,7 @@ def test_limits_of_a_source_and_of_a_tree(tmp_path: Path, monkeypatch: pytest.Mo
             patched.setattr(place, name, value)
             with pytest.raises(ApeError, match=message):
                 read_trees(where)
-    monkeypatch.setattr(_format, "_MOST_NODES", 3)
+    monkeypatch.setattr(tree_formats, "_MOST_NODES", 3)
     source = read_trees(where, skip_bad=True)
     assert (len(source.trees), [path for path, _ in source.skipped]) == (2, ["c.json"])
 

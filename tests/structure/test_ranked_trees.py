@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ape_cli.structure.ranked_trees import RankedTrees
+from ape_cli.structure.trees import RankedTrees
 from tests import recursive
 
 

@@ -80,7 +80,11 @@ class Ray(Executor):
 
         Raises `ApeError` if the cluster cannot be joined or is lost, and `UsageError` if no node has room for a task.
         """
-        with _silent(), _joined(self.address) as ray:
+        with (
+            Path(os.devnull).open("w") as nowhere,
+            redirect_stdout(nowhere),
+            _joined(self.address) as ray,
+        ):  # Ray prints
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
@@ -348,10 +352,3 @@ def _lost_cluster(address: str | None, reason: str) -> _LostClusterError:
     """The error for a cluster that was lost."""
     fix = f"start the cluster again, and {_REPEAT}" if address else _REPEAT
     return _LostClusterError("the Ray cluster was lost", got=f"{address or 'a cluster of our own'}: {reason}", fix=fix)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Within the block nothing is printed on stdout. Ray prints messages about its nodes and workers there."""
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        yield

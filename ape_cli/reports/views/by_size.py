@@ -22,7 +22,7 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.core.ranges import span, spans, without_gaps
+from ape_cli.core.numbers import span, spans, without_gaps
 from ape_cli.reports import aggregation, distinct_rows, line_plots
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.descriptions import RowKey, Settings, once, whole

@@ -42,7 +42,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ape_cli.core.errors import RunError, UsageError
-from ape_cli.core.perplexity import perplexity
+from ape_cli.core.numbers import perplexity
 from ape_cli.reports import published, stats
 from ape_cli.reports.descriptions import Described, described, has_preset_data, has_preset_size
 from ape_cli.reports.evaluations import METRICS, NothingToReportError, measured, task_of

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, joined
+from ape_cli.core.errors import DataError
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, joined
 
 
 class ConlluFormat(TreeFormat):
@@ -37,40 +38,25 @@ class ConlluFormat(TreeFormat):
         return documents if unit == "document" else iter([joined("file", documents)])
 
 
-class _Lines(io.BytesIO):
-    """The lines of a file, decoded one by one, so that a bad byte is found in its own sentence."""
-
-    line = 0  # number of the line that was read last, from 1
-
-    def __next__(self) -> str:  # type: ignore[override]
-        """The next line. Raises `UnicodeDecodeError` if it is not UTF-8."""
-        self.line += 1
-        return super().__next__().decode("utf-8-sig" if self.line == 1 else "utf-8")
-
-
 def _sentences(content: bytes) -> Iterator[ParsedTree]:
-    """The trees of the sentences of a file. Raises `DataError` with the line and the sentence that is not valid.
-
-    The line is that of a byte that is not UTF-8, or the first one after the sentence before.
-    """
+    """The trees of the sentences of a file. Raises `DataError` with the sentence that is not valid."""
     from conllu import exceptions, parse_incr, parser
 
     known = parser.DEFAULT_FIELDS
     fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
     fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
-    lines: Any = _Lines(content)
-    document = number = before = 0
+    document = number = 0
     try:
-        for sentence in parse_incr(lines, known, fields):
+        for sentence in parse_incr(io.StringIO(decoded(content)), known, fields):
             document += number > 0 and any(comment.split()[0] == "newdoc" for comment in sentence.metadata)
             if sentence:
                 tree = _tree(sentence, document)
                 number += 1
                 yield tree
-            before = lines.line
-    except (exceptions.ParseException, ValueError) as error:  # a ValueError: no UTF-8, or too many digits
-        line = lines.line if isinstance(error, UnicodeDecodeError) else before + 1
-        raise damaged(f"sentence {number + 1:,}: not valid CoNLL-U: {str(error)[:200]}", line) from error
+    except (exceptions.ParseException, ValueError) as error:  # a ValueError: too many digits, or no tree
+        if isinstance(error, DataError):
+            raise
+        raise damaged(f"sentence {number + 1:,}: not valid CoNLL-U: {str(error)[:200]}") from error
 
 
 def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:

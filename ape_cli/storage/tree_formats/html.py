@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, line_at
+from ape_cli.storage.tree_formats import ParsedTree, Unit, damaged, line_at
 from ape_cli.storage.tree_formats.xml import MarkupTree, XmlFormat, markup_text
 
 _HEAD = 2**14  # bytes in which the encoding is declared

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ape_cli.core.errors import DataError, brief
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
 
 _KEYS = {"label", "children"}
 

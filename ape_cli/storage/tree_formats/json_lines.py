@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, documents
+from ape_cli.storage.tree_formats import ParsedTree, Unit, damaged, documents
 from ape_cli.storage.tree_formats.json import JsonFormat, is_labelled, json_value
 
 

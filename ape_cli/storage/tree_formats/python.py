@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
 
 _DOTTED_NAMES = 100  # joined by dots, as in `import a.b.c`: Python's parser needs quadratic memory for them
 _BLANK = r"(?:[ \t\f]|\\\r?\n)*+"

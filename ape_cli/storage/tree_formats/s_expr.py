@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator
 
 from ape_cli.core.errors import DataError, pick
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, joined, line_at
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, joined, line_at
 
 _SUFFIXES = {"lisp": (".lisp", ".sexp", ".sexpr"), "scheme": (".scm",), "penn": (".mrg", ".ptb", ".psd")}
 _DIFFERS = re.compile(r'[";|\\]')

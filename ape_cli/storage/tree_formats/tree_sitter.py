@@ -22,7 +22,7 @@ from typing import Any
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.extras import how_to_install
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded
 
 _LANGUAGES = {  # language -> suffixes; the first of two languages with one suffix has it if none is named
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, NoReturn
 from xml.parsers import expat
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded
 
 _ENCODING = re.compile(rb"""<\?xml\s[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _MARKS = {

@@ -130,7 +130,6 @@ def test_a_logger_that_cannot_be_made_leaves_no_run(own: Write) -> None:
         ("self.run = run", "1 / 0", "`__init__` of logger 'mine' failed"),
         ("def close", "def end", "the class of logger 'mine' leaves out what every logger needs\n  got:     no close"),
         ("", "1 / 0", "the file of logger 'mine' cannot be imported"),
-        ("", "    needs = 3", "`needs` of logger 'mine' is something else"),
     ]:
         own(loggers, LOGGER, old, new)
         assert message in ape(*TRAIN, "--log", "mine", code=1)[1]
@@ -193,7 +192,6 @@ def test_an_own_picture_that_fails_is_named(own: Write) -> None:
         ("[[panel]]", "1 / 0", "`panels` of picture 'mine' failed"),
         ("np.ones((2, 2))", "np.ones((3, 2, 4))", "`panels` of picture 'mine' failed"),
         ("(self, material)", "(self)", "`panels` of picture 'mine' takes other arguments"),
-        ("", "    needs = 'nothing'\n", "`needs` of picture 'mine' is something else"),
         ("", "    def __init__(self):\n        1 / 0", "`__init__` of picture 'mine' failed"),
     ]:
         own(pictures, PICTURE, old, new)

@@ -23,7 +23,7 @@ from ape_cli.data.manifest import DatasetPlan
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
-from ape_cli.storage import _bucket, files
+from ape_cli.storage import files, object_store
 from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
@@ -370,8 +370,8 @@ def test_a_server_that_never_answers(here: Path) -> None:
 @pytest.mark.parametrize("megabytes", [0, 2])
 def test_a_large_upload_may_take_longer(server: Server, monkeypatch: pytest.MonkeyPatch, megabytes: int) -> None:
     """The server answers after 2 s, which is late for a small request if only 1 s is allowed, and not for a large."""
-    monkeypatch.setattr(_bucket, "_SILENCE", timedelta(seconds=1))
-    monkeypatch.setattr(_bucket, "_RETRIES", {"max_retries": 0})
+    monkeypatch.setattr(object_store, "_SILENCE", timedelta(seconds=1))
+    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 0})
     path = storage_path(address(server, f"patience/{megabytes}"))
     with server.holding("PUT", f"/patience/{megabytes}$", 1) as go_on:
         threading.Timer(2, go_on.set).start()

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats import _format
+from ape_cli.storage import tree_formats
 from tests.storage.tree_formats.reading import Nested, depths, nested, parsed
 from tests.storage.tree_formats.test_xml import element, text
 
@@ -139,6 +139,6 @@ def test_what_is_no_declaration_of_the_document(other: str) -> None:
 )
 def test_bad_documents(document: str | bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thousandth of the nodes that are allowed."""
-    monkeypatch.setattr(_format, "_MOST_NODES", 2_000)
+    monkeypatch.setattr(tree_formats, "_MOST_NODES", 2_000)
     with pytest.raises(DataError, match=message):
         parsed("html", document)

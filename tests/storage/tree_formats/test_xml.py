@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats import _format
+from ape_cli.storage import tree_formats
 from tests.storage.tree_formats.reading import Nested, depths, flat, nested, parsed
 
 MATHML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -146,6 +146,6 @@ LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
 )
 def test_bad_documents(document: str | bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thousandth of the nodes that are allowed."""
-    monkeypatch.setattr(_format, "_MOST_NODES", 2_000)
+    monkeypatch.setattr(tree_formats, "_MOST_NODES", 2_000)
     with pytest.raises(DataError, match=message):
         parsed("xml", document)

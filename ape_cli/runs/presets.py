@@ -71,6 +71,18 @@ _QUARTER_WIDTH = {  # table 4, a quarter as wide; a higher learning rate and no 
     "lr_peak": 2e-3,
 }
 
+_TINY = {
+    "d_model": 32,
+    "d_ff": 64,
+    "heads": 2,
+    "encoder_layers": 1,
+    "dropout": 0.0,
+    "steps": 20,
+    "batch_size": 16,
+    "lr_peak": 1e-3,
+    "validate_every_steps": 10,
+}
+
 _PAPER_SEQUENCES = {
     "d_model": 512,
     "d_ff": 2048,
@@ -167,32 +179,8 @@ PRESETS = {
         "crop,flip",
     ),
     "tiny": Preset(
-        {
-            "d_model": 32,
-            "d_ff": 64,
-            "heads": 2,
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-            "dropout": 0.0,
-            "steps": 20,
-            "batch_size": 16,
-            "lr_peak": 1e-3,
-            "validate_every_steps": 10,
-        },
-        {
-            **_TOKENISER,
-            "d_model": 32,
-            "d_ff": 64,
-            "heads": 2,
-            "encoder_layers": 1,
-            "dropout": 0.0,
-            "attention_dropout": 0.0,
-            "stochastic_depth": 0.0,
-            "steps": 20,
-            "batch_size": 16,
-            "lr_peak": 1e-3,
-            "validate_every_steps": 10,
-        },
+        {**_TINY, "decoder_layers": 1},
+        {**_TOKENISER, **_TINY, "attention_dropout": 0.0, "stochastic_depth": 0.0},
         {"train": 200, "validation": 40, "test": 40},
         {
             "length_mean": 6,

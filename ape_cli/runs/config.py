@@ -1,4 +1,4 @@
-"""The fields of a configuration, for sequences and for images.
+"""The configuration of a run: its fields, for sequences and for images, and the hash that becomes part of its name.
 
 Together with the dataset, a configuration determines a run.
 """
@@ -7,12 +7,37 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationInfo, field_validator
 
+from ape_cli.core.errors import UsageError
+from ape_cli.runs.presets import PRESETS, Preset, preset
 from ape_cli.structure import StructureField
 
+__all__ = [
+    "KINDS",
+    "MODELS",
+    "PRESETS",
+    "SIZE",
+    "TRAINING",
+    "AnyConfig",
+    "Config",
+    "ImageConfig",
+    "Preset",
+    "SequenceConfig",
+    "parse_settings",
+    "parse_values",
+    "preset",
+    "read_config",
+    "settable",
+]
+
+# fields that have an option of their own
+_FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
+_FIXED |= {"model", "positions", "positions_options"}
+_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 _LATE = {
     "structure",
     "attention",
@@ -28,40 +53,15 @@ _LATE = {
 
 # Settings of the optimisation. Runs that differ only in these, and in their seeds, are trials of one method: a fair
 # comparison of methods chooses among them by validation scores. All other settings make another method or model.
-TRAINING = {
-    "attention_dropout",
-    "batch_size",
-    "beta1",
-    "beta2",
-    "dropout",
-    "epochs",
-    "label_smoothing",
-    "lr_final",
-    "lr_initial",
-    "lr_peak",
-    "steps",
-    "stochastic_depth",
-    "warmup",
-    "weight_decay",
-}
+_TRAINING_NAMES = """attention_dropout batch_size beta1 beta2 dropout epochs label_smoothing lr_final lr_initial lr_peak
+steps stochastic_depth warmup weight_decay"""
+TRAINING = set(_TRAINING_NAMES.split())
 
 # Settings that decide the size of a run: the widths and layers of the model that all schemes share, and how long it is
 # trained. The options and bounds of a scheme, and what is optimised how, do not.
-SIZE = {
-    "batch_size",
-    "convolution_size",
-    "convolution_stride",
-    "d_ff",
-    "d_ff_decoder",
-    "d_model",
-    "decoder_layers",
-    "encoder_layers",
-    "epochs",
-    "heads",
-    "pool_size",
-    "pool_stride",
-    "steps",
-}
+_SIZE_NAMES = """batch_size convolution_size convolution_stride d_ff d_ff_decoder d_model decoder_layers
+encoder_layers epochs heads pool_size pool_stride steps"""
+SIZE = set(_SIZE_NAMES.split())
 
 ModelKind = Literal["encoder-decoder", "decoder"]
 MODELS: list[str] = list(get_args(ModelKind))
@@ -208,3 +208,63 @@ KINDS: dict[str, type[SequenceConfig] | type[ImageConfig]] = {c.kind: c for c in
 def read_config(fields: dict[str, Any]) -> Config:
     """Parse a configuration from the result of `model_dump`. Raises pydantic's `ValidationError` if it is invalid."""
     return _ANY.validate_python(fields)
+
+
+def settable(kind: str) -> list[str]:
+    """The fields that settings can change, for a kind of data."""
+    return [name for name in KINDS[kind].model_fields if name not in _FIXED]
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Parse `key=value` strings. A value is a number, true, false, or text.
+
+    >>> parse_settings(["decay=1", "d_model=64"])
+    {'decay': 1, 'd_model': 64}
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
+    """
+    return {key: _value(text) for key, text in _divided(pairs, "set").items()}
+
+
+def parse_values(pairs: list[str], name: str = "set") -> dict[str, Any]:
+    """Parse `key=value,value` strings: the list of values that a sweep tries for each key.
+
+    A value with commas is written in quotes. `name` is the option that an error names.
+
+    >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none', "widths=[1,2],[3]"])
+    {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none'], 'widths': [[1, 2], [3]]}
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
+    """
+    lists: dict[str, list[Any]] = {}
+    for key, text in _divided(pairs, name).items():
+        values = _value(f"[{text}]")
+        words = _COMMA.split(text) if isinstance(values, str) else []
+        lists[key] = [_value(word.strip()) for word in words] or values
+    return lists
+
+
+def _divided(pairs: list[str], name: str) -> dict[str, str]:
+    """Each string as a key and the text of its value. Raises `UsageError` for another form, or a repeated key."""
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals or not key or not text or text == "null":
+            fix = f"for example `{name}=d_model=64`"
+            raise UsageError(f"bad `{name}`", got=repr(pair), allowed="KEY=VALUE", fix=fix, field=name)
+        if key in texts:
+            raise UsageError(f"{key} is set twice", got=f"{texts[key]} and {text}", fix="set it once", field=key)
+        texts[key] = text
+    return texts
+
+
+def _value(text: str) -> Any:
+    """Parse a number, true or false; any other text, such as NaN, is returned as it is."""
+
+    def not_json(constant: str) -> float:
+        raise ValueError(f"{constant} is not a number")
+
+    try:
+        return json.loads(text, parse_constant=not_json)
+    except (ValueError, RecursionError):
+        return text

@@ -1,11 +1,16 @@
-"""Lists of whole numbers as text, such as `1-20,30,50-60`."""
+"""Numbers as text: lists of whole numbers such as `1-20,30,50-60`, and perplexities.
+
+A perplexity is the exponential of a mean cross-entropy in nats for each token, or for each image. It is at least 1.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ape_cli.core.errors import UsageError, brief
 
+_LARGE = 1e6  # from here on, a perplexity is written with a power of ten
 _MOST = 10_001  # numbers of a range
 
 
@@ -53,3 +58,26 @@ def spans(numbers: Iterable[int]) -> str:
     '1–3, 8'
     """
     return ", ".join(span(*ends) for ends in without_gaps(numbers))
+
+
+def perplexity(nats: float) -> float:
+    """The perplexity for a mean cross-entropy. It is infinite above about 709 nats.
+
+    For a difference of two cross-entropies, this is the ratio of their perplexities.
+
+    >>> perplexity(0.0), perplexity(1.0), perplexity(800.0)
+    (1.0, 2.718281828459045, inf)
+    """
+    try:
+        return math.exp(nats)
+    except OverflowError:
+        return math.inf
+
+
+def perplexity_text(value: float) -> str:
+    """A perplexity or its deviation as text.
+
+    >>> perplexity_text(64.8591), perplexity_text(2.5e9)
+    ('64.86', '2.5e+09')
+    """
+    return f"{value:.2f}" if value < _LARGE else f"{value:.3g}"
