@@ -2,8 +2,8 @@
 
 The paths of a structure form a group, and a scheme may represent it: each path acts by an operator, and the operator of
 two paths, one after the other, is the product of their operators (Algebraic Positional Encodings, section 3). Then the
-kind of the operators of single steps (`spectrum`) says what happens along a path: elliptic operators turn, hyperbolic
-ones stretch and shrink, unipotent ones shear. A scheme whose law does not hold represents nothing, whatever its steps
+kind of the operators of single steps (`spectrum_of`) says what happens along a path: elliptic operators turn,
+hyperbolic ones stretch and shrink, unipotent ones shear. A scheme whose law does not hold represents nothing, whatever its steps
 are. All measures are in float64, with the small schemes of `ape check`, which are not trained.
 """
 
@@ -19,8 +19,7 @@ from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.algebra import relations_of_operators, relations_of_scores
-from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of
-from ape_cli.evaluation.algebra.spectrum import spectrum_of
+from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of, spectrum_of
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
