@@ -1,7 +1,7 @@
 """Evaluation: scores of the best weights of a run on a split of a dataset, its own or another.
 
-`teacher` scores every label given the true prefix (the preprint's metric). With `greedy` the model reads its own output
-(`decoding.py`). The metrics are token accuracy (micro average over target tokens), exact match (share of targets that
+`teacher` scores every label given the true prefix (the preprint's metric). With `greedy` the model reads its own
+output. The metrics are token accuracy (micro average over target tokens), exact match (share of targets that
 are right as a whole) and cross-entropy (nats for each token; teacher forcing only). They are computed overall, by
 size, and by operator (for images: by class). Sums are kept for each row, so nothing depends on the batch size.
 
@@ -28,8 +28,7 @@ from ape_cli.core import memory, plugins
 from ape_cli.core.errors import LEFT_OUT, ApeError, DataError, RunError, UsageError, pick
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.position_reading import PositionReading
-from ape_cli.evaluation.decoding import greedy
-from ape_cli.evaluation.metrics import MetricSums, teacher_forced
+from ape_cli.evaluation.metrics import MetricSums, greedy, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import ExtraEvaluations, check_decoding
 from ape_cli.models.checkpoint import load_weights

@@ -14,7 +14,7 @@ positions, model and structure (`ROW`), and the other settings are what was chos
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
@@ -130,28 +130,19 @@ def whole(registry: Registry) -> Registry:
     return registry.whole if isinstance(registry, ReportedRuns) else registry
 
 
-def described(registry: Registry) -> Iterable[Described]:
-    """Each readable run with its description. Only `ReportedRuns` keep the runs in memory."""
-    if not isinstance(registry, ReportedRuns):
-        return _described(registry)
-    return once(registry, _all_described, registry)
-
-
-def _all_described(registry: Registry) -> list[Described]:
-    """All runs with their descriptions."""
-    return list(_described(registry))
-
-
-def _described(registry: Registry) -> Iterator[Described]:
-    """Read and describe the runs.
+def described(registry: Registry) -> list[Described]:
+    """Each readable run with its description.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
     `configuration` end with the first digits of its SHA-256. So do those of a run that was resumed with other code. The
     same holds for a kind of attention and a map of positions. Runs with own code come last.
     """
+    return once(registry, _described, registry)
+
+
+def _described(registry: Registry) -> list[Described]:
     choices = registry.choices if isinstance(registry, ReportedRuns) else {}
-    versions = CodeVersions()
-    of_own_code: list[tuple[Run, RunRecord]] = []
+    versions, runs, of_own_code = CodeVersions(), list[Described](), list[tuple[Run, RunRecord]]()
     for run, record in registry.readable():
         try:
             description = _description(run, record, choices.get(run.name))
@@ -161,9 +152,10 @@ def _described(registry: Registry) -> Iterator[Described]:
         if versions.add(record):  # how many versions there are is known at the end
             of_own_code.append((run, record))
         else:
-            yield description
-    for run, record in of_own_code:
-        yield _description(run, record, choices.get(run.name), versions.told(record))
+            runs.append(description)
+    return runs + [
+        _description(run, record, choices.get(run.name), versions.told(record)) for run, record in of_own_code
+    ]
 
 
 def row_settings(record: RunRecord) -> dict[str, Any]:

@@ -156,13 +156,10 @@ def slim(svg: str, name: str) -> str:
     svg = re.sub(r' id="([^"]*)"', lambda id: f' id="{numbers[id[1]]}"' if id[1] in used else "", svg)
     svg = re.sub(r'(href="#|url\(#)([^")]+)', lambda link: link[1] + numbers[link[2]], svg)
     svg = re.sub(r"<g>\s*((?:<use [^>]*/>\s*)+)</g>", _share_class, svg)
-    svg = _POSITIONS.sub(lambda values: re.sub(r"\d+\.\d+", _rounded, values[0]), svg)
+    svg = _POSITIONS.sub(
+        lambda values: re.sub(r"\d+\.\d+", lambda x: f"{float(x[0]):.1f}".removesuffix(".0"), values[0]), svg
+    )
     return "".join(_without_bare_groups(svg))
-
-
-def _rounded(number: re.Match[str]) -> str:
-    """A number with one decimal, or none if it is 0."""
-    return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
 def _share_class(group: re.Match[str]) -> str:
@@ -224,7 +221,9 @@ def page(
             shown[f"{name}-{anchor(section.metric)}" if name in shown else name] = section
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_one_line)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=lambda x: escaping.one_line(x) if type(x) is str else x
+    )
     functions = {"is_number": is_number, "anchor": anchor, "ScoreCells": ScoreCells}
     return environment.from_string(_file("page.html"), functions).render(
         title=title,
@@ -242,16 +241,6 @@ def page(
 def _file(name: str) -> str:
     """A file of the folder `page`."""
     return resources.files("ape_cli.reports").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _one_line(value: Any) -> Any:
-    """A value of the template, in which control characters of a name become visible."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else escaping.one_line(value)
-
-
-_NOTES = [
-    "These are the runs that were read for this report. ape and commit: the version of the program that trained them."
-]
 
 
 def written() -> str:
@@ -312,7 +301,9 @@ def origin_of(registry: Registry, options: Options) -> Origin:
         ("Runs", f"{len(rows):,}"),
     ]
     title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"
-    return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
+    note = """These are the runs that were read for this report. ape and commit: the version of the program that \
+trained them."""
+    return Origin(title, facts, Table("Runs", [note], columns, rows, "", head="run"), frozenset(tasks))
 
 
 def _short(commit: str) -> str:
