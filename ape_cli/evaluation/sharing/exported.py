@@ -10,11 +10,6 @@
 `files` has the digests of the first two files and of config.json itself. The latter is that of its content without this
 entry, as JSON with sorted keys and no whitespace. config.json is written last, so a folder with it is complete. The
 card has no digest, because its owner may edit it.
-
-The model card of an exported run: Markdown, with front matter in YAML that the Hugging Face Hub reads.
-
-Source: https://huggingface.co/docs/hub/model-cards. The values in the front matter are written as JSON, which is
-YAML too. The text is in `model_card.md.jinja`.
 """
 
 from __future__ import annotations
@@ -204,8 +199,16 @@ _METRICS = {
 
 
 def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
-    """The model card. `about` is the content of config.json; `vocabulary` has the names of all ids or classes."""
+    """The model card: Markdown, with front matter in YAML that the Hugging Face Hub reads.
+
+    `about` is the content of config.json; `vocabulary` has the names of all ids or classes. The values in the front
+    matter are written as JSON, which is YAML too. The text is in `model_card.md.jinja`.
+
+    Source: https://huggingface.co/docs/hub/model-cards.
+    """
     config, data = about["config"], about["dataset"]
+    scheme = position.load(config["scheme"])
+    encoding = plugins.described(sys.modules[scheme.__module__], f"{config['scheme']}.")
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"markdown": markdown, "code": code, "shown": shown}
     template = resources.files(__package__).joinpath("model_card.md.jinja").read_text(encoding="utf-8")
@@ -218,7 +221,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         front_matter=_front_matter(about),
         column=f"{data['task']}/{data['order']}" if data["order"] else data["task"],
         task=_first_paragraph(data["task"]),
-        encoding=_summary(config["scheme"]),
+        encoding=f"{encoding} Source: {scheme.source}.",
         changes=settings_text(about["variant"]),
         scores=_scores(about),
         accuracy="accuracy" if data.get("image") else "token accuracy",
@@ -311,10 +314,3 @@ def _first_paragraph(task: str) -> str:
         return plugins.described(tasks.load(task), task)
     except ApeError:
         return task
-
-
-def _summary(scheme: str) -> str:
-    """The first paragraph of the docstring of a scheme's file, and its source."""
-    loaded = position.load(scheme)
-    about = plugins.described(sys.modules[loaded.__module__], f"{scheme}.")
-    return f"{about} Source: {loaded.source}."
