@@ -221,12 +221,11 @@ def load(name: str) -> Published:
     except OSError as error:
         fix = files.how_to_read(error, "name a file of published numbers")
         raise UsageError("cannot read the published numbers", got=f"{name}: {error.strerror}", fix=fix) from error
-    except ValidationError as error:
-        raise UsageError(f"{name} is not a file of published numbers", got=first_error(error), fix=_FIX) from error
     except UsageError:
         raise
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{name} is not a file of published numbers", got=str(error), fix=_FIX) from error
+        got = first_error(error) if isinstance(error, ValidationError) else str(error)
+        raise UsageError(f"{name} is not a file of published numbers", got=got, fix=_FIX) from error
     return source
 
 
