@@ -16,7 +16,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from ape_cli.reports import palette
-from ape_cli.reports.builtin import ON_DARK
+from ape_cli.reports.palette import ON_DARK
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORDS = ["--by", "size", "--format", "csv"]  # of `ape report` on the sweep `table2`

@@ -11,8 +11,8 @@ from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ape_cli.reports import line_plots, plots
-from ape_cli.reports.line_plots import Panel
+from ape_cli.reports import plots
+from ape_cli.reports.plots import Panel
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views.scores import dot_plot
 
@@ -50,8 +50,8 @@ def figures(
     """Returns the figures of a report. Each row has the same colour and marker in all of them."""
     wanted = {
         "scores": dot_plot(tables),
-        "by-size": line_plots.plot(by_size, metric),
-        "learning-curves": line_plots.plot(learning, metric, "validation "),
+        "by-size": plots.plot(by_size, metric),
+        "learning-curves": plots.plot(learning, metric, "validation "),
     }
     return plots.draw_figures(wanted, axis)
 

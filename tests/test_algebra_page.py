@@ -9,7 +9,7 @@ import pytest
 
 from ape_cli import position
 from ape_cli.evaluation import algebra
-from ape_cli.evaluation.algebra.spectrum import PARTS, PERMUTATION, TRIVIAL
+from ape_cli.evaluation.algebra.action import PARTS, PERMUTATION, TRIVIAL
 from tests.conftest import load_file
 
 ROOT = Path(__file__).parents[1]

@@ -13,8 +13,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from ape_cli.cli import app
-from ape_cli.reports.builtin import ON_DARK
-from ape_cli.reports.palette import INK, INK_ON_DARK
+from ape_cli.reports.palette import INK, INK_ON_DARK, ON_DARK
 from ape_cli.storage import files
 
 ROOT = Path(__file__).parents[1]

@@ -149,7 +149,7 @@ def _of_chosen_run(
     name: str, scheme: str | None, kind: PictureKind, places: Places, sample: SampleOptions, folders: Folders
 ) -> Material:
     """What a picture of a run is made of. Raises `UsageError` or `RunError` if the run cannot be drawn."""
-    from ape_cli.evaluation.fit import check_finished
+    from ape_cli.evaluation.evaluate import check_finished
     from ape_cli.runs.registry import open_registry
 
     run = open_registry(folders.results).find(name)

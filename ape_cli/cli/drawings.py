@@ -24,7 +24,7 @@ from rich.tree import Tree as Drawn
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
-from ape_cli.reports.builtin import size_words
+from ape_cli.reports.descriptions import size_words
 from ape_cli.reports.terminal import FRAME
 from ape_cli.storage import image_rows
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of

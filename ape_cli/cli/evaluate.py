@@ -113,13 +113,13 @@ def _work(
 
     Without names, notes say which runs are left out, or that there is nothing to do.
     """
-    from ape_cli.evaluation import fit
+    from ape_cli.evaluation.evaluate import fitting, pending
 
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
-        return [(run, one) for run in named for one in (fit.fitting(run, data) if data else [None])]
+        return [(run, one) for run in named for one in (fitting(run, data) if data else [None])]
     with left_out() as others:
-        work = fit.pending(registry, data, split, decode)
+        work = pending(registry, data, split, decode)
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
         which = "all other finished runs" if others else "all finished runs that fit"

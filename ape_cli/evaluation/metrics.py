@@ -1,21 +1,46 @@
-"""Teacher-forced scores, kept for each row, so that every average of them is a ratio of two sums.
+"""Scores by teacher forcing or greedy decoding, kept for each row, so that every average is a ratio of two sums.
 
-Shapes: B rows, Q labels, V ids. Units: token accuracy is a fraction of the target tokens (without padding),
-cross-entropy is in nats for each token.
+Units: token accuracy is a fraction of the target tokens (without padding), cross-entropy is in nats for each token.
+
+In greedy decoding, the model reads its own output, and always writes the symbol with the best score.
+
+The place of the next symbol follows from what is already written, and never from the answer:
+- In sequences it is the next place, until EOS.
+- In trees it is an open place of the linearisation: the one that was opened first (breadth) or last (depth). The root
+  is open at first. A symbol that is an operator opens its children (`Trees.opens`; in truncate the pointer's symbol
+  is a leaf and opens none). The tree is finished when no place is open.
+- In grids and rings it is the next of their places, in order. The shape of the answer depends on the source alone.
+  The same holds for trees of a task that declares `positions_given`: it promises that the source determines the places.
+- Tags are written all at once, because none depends on another.
+
+A row writes as many symbols as its answer has, so nothing depends on the other rows of the batch.
+
+Scores: a label is correct if the same symbol was written at its place. In trees this is its node, wherever it is in
+the linearisation. A missing symbol is wrong, and so is the EOS of an answer that the model continues beyond its end.
+The first mistake is the same as under teacher forcing, so exact match is equal under both; token accuracy is not.
+
+Shapes: B rows, N source tokens, M target tokens, Q labels, V ids, k children.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from ape_cli.data.batches import Batch
-from ape_cli.models.device import products
-from ape_cli.models.transformer import Model, forward, to_device
+from ape_cli.core.rng import I64
+from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data.batches import Batch, SequenceBatch
+from ape_cli.data.position_reading import PositionReading
+from ape_cli.models.device import forward_pass, products
+from ape_cli.models.transformer import Model, SequenceModel, forward, to_device
+from ape_cli.structure import Seq
+from ape_cli.tasks import BaseTask
+from ape_cli.tasks._trees import Trees, unfolds
 
 
 @dataclass
@@ -72,3 +97,148 @@ def teacher_forced(model: Model, batches: Iterable[Batch], device: torch.device,
             tally.add(on_device, scores.argmax(-1), nats)
     model.train(training)
     return tally
+
+
+def greedy(
+    model: SequenceModel,
+    batches: Iterable[SequenceBatch],
+    device: torch.device,
+    precision: str,
+    task: BaseTask | None,
+    reading: PositionReading,
+) -> MetricSums:
+    """Score what the model writes on its own. The model is left in the mode (training or evaluation) that it had.
+
+    `reading` says how the positions of the batches were read. Raises `DataError` like `written`.
+    """
+    tally, training = MetricSums(), model.training
+    model.eval()
+    for batch, predicted in written(model, batches, device, precision, task, reading):
+        tally.add(batch, predicted, torch.zeros_like(batch.labels, dtype=torch.float32))
+    model.train(training)
+    return tally
+
+
+def written(
+    model: SequenceModel,
+    batches: Iterable[SequenceBatch],
+    device: torch.device,
+    precision: str,
+    task: BaseTask | None,
+    reading: PositionReading,
+) -> Iterator[tuple[SequenceBatch, Tensor]]:
+    """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, Q].
+
+    `task` may be None if no trees unfold. Each symbol is at the place of its label. PAD is where none was written.
+    Raises `DataError` for trees of a task that does not define how they unfold.
+    """
+    grows = task is not None and unfolds(task, reading.data, reading.tagged)
+    for batch in batches:
+        on_device = batch.to(device)
+        width = model.scheme.shape.d_model
+        with torch.no_grad(), products(precision), forward_pass(precision, device, width):
+            if reading.tagged:  # the model reads no answer of its own
+                predicted = model(*on_device.inputs).argmax(-1)
+            elif grows:
+                assert isinstance(task, Trees)
+                predicted = _unfold(_Writer(model, on_device), on_device, task, reading)
+            else:
+                predicted = _follow(_Writer(model, on_device), on_device, reading)
+        yield on_device, predicted
+
+
+class _Writer:
+    """The model, together with the encoded sources of a batch."""
+
+    def __init__(self, model: SequenceModel, batch: SequenceBatch) -> None:
+        self.model, self.past = model, model.past()
+        self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
+
+    def next(self, written: Tensor, positions: Tensor) -> Tensor:
+        """The best symbol after the last prefix. Each call has one token more than the one before.
+
+        written: int64 [B, m], SOS first; positions: int64 [B or 1, m] -> int64 [B]
+        """
+        scores = self.model.decode(written, positions, self.memory, self.source, past=self.past)
+        return scores[:, -1].argmax(-1)
+
+
+def _follow(writer: _Writer, batch: SequenceBatch, reading: PositionReading) -> Tensor:
+    """Write symbols at places that are known beforehand. -> int64 [B, M], PAD after the end
+
+    A sequence ends with EOS.
+    """
+    rows, length = batch.labels.shape
+    written = batch.labels.new_full((rows, 1), SOS)
+    ended = torch.zeros(rows, dtype=torch.bool, device=written.device)
+    for m in range(1, length + 1):
+        chosen = writer.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
+        written = torch.cat([written, chosen[:, None]], dim=1)
+        ended |= (chosen == EOS) & (reading.data == Seq())
+        if ended.all():
+            break
+    return functional.pad(written[:, 1:], (0, length + 1 - written.shape[1]), value=PAD)
+
+
+def _unfold(writer: _Writer, batch: SequenceBatch, task: Trees, reading: PositionReading) -> Tensor:
+    """Write symbols at the nodes that earlier symbols open. -> int64 [B, M]
+
+    The result has the symbol that was written at the node of each label, and PAD if none was written there.
+    """
+    assert batch.label_positions is not None
+    expected, labels = batch.label_positions.cpu().numpy(), batch.labels
+    budget, sources = (mask.sum(1).cpu().numpy() for mask in (batch.label_mask, batch.source_mask))
+    growth = _Growth(task, batch, expected.shape[1])
+    nodes, symbols = np.zeros_like(expected), np.full_like(expected, PAD)
+    written = labels.new_full((len(labels), 1), SOS)
+    for m in range(expected.shape[1]):
+        if reading.is_line:
+            positions = batch.input_positions[:, : m + 1]
+        else:
+            before = nodes[:, : m + 1]
+            positions = torch.from_numpy(reading.input_positions_of(before, before > 0, sources)).to(labels.device)
+        chosen = writer.next(written, positions).cpu().numpy()
+        node = np.where(m < budget, growth.next(), 0)
+        nodes[:, m], symbols[:, m] = node, np.where(node > 0, chosen, PAD)
+        growth.write(node, symbols[:, m])
+        written = torch.cat([written, torch.from_numpy(symbols[:, m : m + 1]).to(labels.device)], dim=1)
+        if not node.any():
+            break
+    same = (expected[:, :, None] == nodes[:, None, :]) & (expected > 0)[:, :, None]  # [B, label, written]
+    answer = np.where(same.any(-1), np.take_along_axis(symbols, same.argmax(-1), axis=1), PAD)
+    return torch.from_numpy(answer).to(labels.device)
+
+
+class _Growth:
+    """The open nodes of each row's tree: a queue for breadth, a stack for depth. The root is open at first.
+
+    Arguments: `task`, which says what a symbol opens; `batch`; `maximum`, of symbols that are written.
+    """
+
+    def __init__(self, task: Trees, batch: SequenceBatch, maximum: int) -> None:
+        self.task, self.first_in_first_out = task, task.order == "breadth"
+        rows, source = len(batch.labels), batch.source_ids.cpu().numpy()
+        pointer = source[:, 1] if source.shape[1] > 1 else np.full(rows, PAD)  # the index leaf, for tree-ops
+        self.closing = task.closing(batch.op, pointer)
+        self.open = np.zeros((rows, 1 + maximum * task.branching), dtype=np.int64)
+        self.open[:, 0] = 1  # the root
+        self.head, self.tail = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int64)
+
+    def next(self) -> I64:
+        """The node of the next symbol, or 0 if no node is open. -> int64 [B]"""
+        index = self.head if self.first_in_first_out else self.tail - 1
+        node = np.take_along_axis(self.open, np.maximum(index, 0)[:, None], axis=1)[:, 0]
+        return np.where(self.head < self.tail, node, 0)
+
+    def write(self, node: I64, symbol: I64) -> None:
+        """Close the nodes that `next` returned, and open those that follow from their symbols. int64 [B], int64 [B]"""
+        done = node > 0
+        if self.first_in_first_out:
+            self.head += done
+        else:
+            self.tail -= done
+        children = self.task.opens(node, symbol, self.closing)
+        for child in children.T if self.first_in_first_out else children.T[::-1]:
+            rows = np.flatnonzero(child)
+            self.open[rows, self.tail[rows]] = child[rows]
+            self.tail[rows] += 1

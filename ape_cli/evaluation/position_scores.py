@@ -85,7 +85,8 @@ def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
         mean, square = _of_bias(scheme, context)
         if float(square.max()) > 0 and float(mean.abs().max()) <= _ZERO * float(square.max()) ** 0.5:
             return _rounded(square.sqrt()), SPREAD + partly
-        mean_logits = _of_attention(scheme, context)
+        contents = _of_heads(scheme, len(places))
+        mean_logits = _mean(attention.logits(scheme, c, c, context, context)[0] for c in contents)
     shares = scheme.content_dependent and not scheme.overrides("bias")
     shown = mean_logits if shares else mean_logits - 1.0
     return _rounded(shown.tril() if scheme.causal_only else shown), (SHARE if shares else ADDED) + partly
@@ -107,12 +108,6 @@ def _of_heads(scheme: Scheme, places: int) -> Iterator[Tensor]:
     k = scheme.shape.head_dim
     for content in _contents(k, k**0.25):
         yield content.expand(1, scheme.shape.heads, places, -1)
-
-
-def _of_attention(scheme: Scheme, context: Context) -> Tensor:
-    """E of a scheme that acts in attention, or nowhere. -> float64 [H, N, N]"""
-    contents = _of_heads(scheme, context.positions.shape[1])
-    return _mean(attention.logits(scheme, c, c, context, context)[0] for c in contents)
 
 
 def _of_bias(scheme: Scheme, context: Context) -> tuple[Tensor, Tensor]:

@@ -83,29 +83,25 @@ class Tuned:
         self.registry, self._chosen = registry, list[_Chosen]()
         self._of_metric: dict[str, ReportedRuns] = {}
         with left_out() as missing:
-            self._choose_all(_trials(registry))
+            cells = _trials(registry)
+            of_rows: dict[_Cell, list[dict[str, Any]]] = {}  # the settings of all trials of a row in a table
+            for cell, trials in cells.items():
+                of_rows.setdefault(cell.row_of_table, []).extend(trial.setting for trial in trials)
+            for cell, trials in cells.items():
+                first, *others = of_rows[cell.row_of_table]
+                shared = {key for key, value in first.items() if all(other.get(key) == value for other in others)}
+                try:
+                    self._chosen.append(_choose(cell, trials, shared))
+                except ValueError as error:
+                    tried = [(settings_text(trial.setting) or "the preset", sorted(trial.runs)) for trial in trials]
+                    seeds = "; ".join(f"{setting}: {', '.join(map(str, of))}" for setting, of in tried)
+                    logger.warning(f"{LEFT_OUT}{cell}: {str(error).replace('the', 'its', 1)} ({seeds})")
         if missing and not self._chosen:
-            fix = "train the settings of a row with the same seeds"
-            raise NothingToReportError(
-                "no setting can be chosen by validation scores", got=str(registry.folder), fix=fix
+            what, fix = (
+                "no setting can be chosen by validation scores",
+                "train the settings of a row with the same seeds",
             )
-
-    def _choose_all(self, cells: dict[_Cell, list[_Trial]]) -> None:
-        """Choose in each cell that has a seed in common."""
-        of_rows: dict[_Cell, list[dict[str, Any]]] = {}  # the settings of all trials of a row in a table
-        for cell, trials in cells.items():
-            of_rows.setdefault(cell.row_of_table, []).extend(trial.setting for trial in trials)
-        for cell, trials in cells.items():
-            first, *others = of_rows[cell.row_of_table]
-            shared = {key for key, value in first.items() if all(other.get(key) == value for other in others)}
-            try:
-                self._chosen.append(_choose(cell, trials, shared))
-            except ValueError as error:
-                seeds = "; ".join(
-                    f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
-                    for trial in trials
-                )
-                logger.warning(f"{LEFT_OUT}{cell}: {str(error).replace('the', 'its', 1)} ({seeds})")
+            raise NothingToReportError(what, got=str(registry.folder), fix=fix)
 
     def runs(self, options: Options) -> ReportedRuns:
         """The chosen runs, with what the choice moved the score that the options ask for."""
@@ -116,7 +112,15 @@ class Tuned:
     def _choices(self, options: Options) -> dict[str, Choice]:
         """The choice of each chosen run."""
         needed = [trial for chosen in self._chosen for trial in (chosen.trial, chosen.default) if trial]
-        scores = self._scores([name for trial in needed for name in trial.runs.values()], options)
+        registry = self.registry.only([name for trial in needed for name in trial.runs.values()]).where(filters.ANY)
+        field = METRICS[options.metric].field
+        scores = {  # of each run on its own data
+            run.run.name: evaluation["overall"][field]
+            for run, evaluation in evaluated(registry, options.split)
+            if (evaluation["decode"], evaluation["split"]) == (options.decode, options.split)
+            and evaluation["fingerprint"] == run.record.dataset.fingerprint
+            and evaluation["overall"].get(field) is not None
+        }
         choices: dict[str, Choice] = {}
         for chosen in self._chosen:
             names = chosen.trial.runs.values()
@@ -126,18 +130,6 @@ class Tuned:
                 logger.warning(f"{LEFT_OUT}{chosen.cell}: {lacking}")
             choices |= dict.fromkeys(names, chosen.choice._replace(moved=_moved(chosen, scores, options)))
         return choices
-
-    def _scores(self, names: list[str], options: Options) -> dict[str, float]:
-        """The value (`evaluations.Metric`) of each of these runs on its own data, if it has one."""
-        field = METRICS[options.metric].field
-        registry = self.registry.only(names).where(filters.ANY)
-        return {
-            run.run.name: evaluation["overall"][field]
-            for run, evaluation in evaluated(registry, options.split)
-            if (evaluation["decode"], evaluation["split"]) == (options.decode, options.split)
-            and evaluation["fingerprint"] == run.record.dataset.fingerprint
-            and evaluation["overall"].get(field) is not None
-        }
 
 
 def _trials(registry: Registry) -> dict[_Cell, list[_Trial]]:
@@ -165,16 +157,13 @@ def _choose(cell: _Cell, trials: list[_Trial], shared: set[str]) -> _Chosen:
     number, seeds, _ = tuning.choose({number: trial.scores for number, trial in enumerate(ordered)})
     varied = sorted({key for trial in ordered for key in trial.setting} - shared)
     default = next((trial for trial in ordered if not trial.setting.keys() - shared), None)
-    tried = [_text(trial, varied) for trial in ordered]
+    of_trials = [
+        [(key, trial.setting.get(key, getattr(trial.config, key, None))) for key in varied] for trial in ordered
+    ]
+    tried = [settings_text({key: value for key, value in items if value is not None}) for items in of_trials]
     is_default = ordered[number] is default
     choice = Choice(tried[number], len(ordered), len(seeds), is_default, tuple(sorted(tried)), tuple(sorted(shared)))
     return _Chosen(cell, ordered[number], default, choice)
-
-
-def _text(trial: _Trial, varied: list[str]) -> str:
-    """The values of the settings in which the trials differ."""
-    values = {key: trial.setting.get(key, getattr(trial.config, key, None)) for key in varied}
-    return settings_text({key: value for key, value in values.items() if value is not None})
 
 
 def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> tuple[tuple[str, float], ...]:

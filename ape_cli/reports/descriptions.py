@@ -14,7 +14,9 @@ positions, model and structure (`ROW`), and the other settings are what was chos
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ape_cli import tasks
@@ -28,6 +30,12 @@ from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
+_SIZE_WORDS = {  # for each structure, the meaning of a size and the label of its axis
+    "seq": ("length", "length of the source, symbols"),
+    "tree": ("depth", "depth of the source, steps from the root"),
+    "grid": ("longer side", "longer side of the source, cells"),
+    "cyclic": ("ring", "places of the ring"),
+}
 Result = TypeVar("Result")
 Items = tuple[tuple[str, str], ...]  # names of settings, and each setting as text (`lr_peak=0.003`)
 RowKey = tuple[str, str]  # the configuration and the variant of a line
@@ -74,6 +82,20 @@ class Described(NamedTuple):
         return self.columns["configuration"], self.columns["variant"]
 
 
+@cache
+def is_image(task: str) -> bool:
+    """Whether the rows of a task are images."""
+    return tasks.modality_of(task) == "image"
+
+
+def size_words(task: str, structure: str) -> tuple[str, str]:
+    """The meaning of a size for a task, or for a structure, and the label of its axis."""
+    with suppress(ApeError):  # the task may not be installed here
+        if words := tasks.load(task).size_words:
+            return words
+    return _SIZE_WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
+
+
 def joined(items: Iterable[tuple[str, str]]) -> str:
     """Settings in one text, sorted by name, with the version of own code at the end."""
     return ", ".join(text for _, text in sorted(items, key=lambda item: (item[0] == CODE, item[0])))
@@ -108,28 +130,19 @@ def whole(registry: Registry) -> Registry:
     return registry.whole if isinstance(registry, ReportedRuns) else registry
 
 
-def described(registry: Registry) -> Iterable[Described]:
-    """Each readable run with its description. Only `ReportedRuns` keep the runs in memory."""
-    if not isinstance(registry, ReportedRuns):
-        return _described(registry)
-    return once(registry, _all_described, registry)
-
-
-def _all_described(registry: Registry) -> list[Described]:
-    """All runs with their descriptions."""
-    return list(_described(registry))
-
-
-def _described(registry: Registry) -> Iterator[Described]:
-    """Read and describe the runs.
+def described(registry: Registry) -> list[Described]:
+    """Each readable run with its description.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
     `configuration` end with the first digits of its SHA-256. So do those of a run that was resumed with other code. The
     same holds for a kind of attention and a map of positions. Runs with own code come last.
     """
+    return once(registry, _described, registry)
+
+
+def _described(registry: Registry) -> list[Described]:
     choices = registry.choices if isinstance(registry, ReportedRuns) else {}
-    versions = CodeVersions()
-    of_own_code: list[tuple[Run, RunRecord]] = []
+    versions, runs, of_own_code = CodeVersions(), list[Described](), list[tuple[Run, RunRecord]]()
     for run, record in registry.readable():
         try:
             description = _description(run, record, choices.get(run.name))
@@ -139,9 +152,10 @@ def _described(registry: Registry) -> Iterator[Described]:
         if versions.add(record):  # how many versions there are is known at the end
             of_own_code.append((run, record))
         else:
-            yield description
-    for run, record in of_own_code:
-        yield _description(run, record, choices.get(run.name), versions.told(record))
+            runs.append(description)
+    return runs + [
+        _description(run, record, choices.get(run.name), versions.told(record)) for run, record in of_own_code
+    ]
 
 
 def row_settings(record: RunRecord) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import ReportedRuns
 from ape_cli.reports.evaluations import METRICS, NothingToReportError
-from ape_cli.reports.html_page import Origin, Section, anchor
-from ape_cli.reports.page_figures import PageFigures
+from ape_cli.reports.html_page import Origin, PageFigures, Section, anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table

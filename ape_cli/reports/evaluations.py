@@ -17,8 +17,7 @@ import polars as pl
 from ape_cli.core.errors import LEFT_OUT, ApeError, RunError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports import published
-from ape_cli.reports.builtin import is_image
-from ape_cli.reports.descriptions import Described, RowKey, Settings, described, once
+from ape_cli.reports.descriptions import Described, RowKey, Settings, described, is_image, once
 from ape_cli.runs.record import DECODINGS, DatasetRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run

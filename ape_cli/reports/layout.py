@@ -26,10 +26,16 @@ import polars as pl
 
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.reports import stats
-from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
-from ape_cli.reports.descriptions import CODE, RowKey, Settings, joined
+from ape_cli.reports.descriptions import CODE, RowKey, Settings, is_image, joined
 from ape_cli.reports.evaluations import CELL, COLUMN, COLUMNS, IS_SHARE, task_of
 from ape_cli.structure.linearisation import NAMES
+
+SCHEMES = (  # in the order of the preprint's tables, then the others
+    *("none", "sinusoidal", "learned", "relative", "tree", "rope"),
+    *("orthogonal-seq", "orthogonal-tree", "orthogonal-grid"),
+    *("alibi", "matrix-power", "orthogonal", "t5", "transformer-xl"),
+)
+TASKS = ("copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops")  # those of the preprint's tables
 
 TABLE = ["is_image", "structure", "preset"]  # these identify a table of scores
 _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
@@ -105,6 +111,11 @@ def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str
     near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1)
     ranked = ranked.with_columns(untuned=pl.col("several").any().over(table), near=near)
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
+
+
+def rank(name: str, known: tuple[str, ...]) -> int:
+    """The place of a scheme or a task in an order; after all others if it is not in it."""
+    return known.index(name) if name in known else len(known)
 
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:

@@ -12,8 +12,7 @@ import polars as pl
 
 from ape_cli.core.numbers import perplexity_text
 from ape_cli.reports import best_by, published
-from ape_cli.reports.builtin import is_image
-from ape_cli.reports.descriptions import CODE
+from ape_cli.reports.descriptions import CODE, is_image
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.layout import TABLE, row_rank
 

@@ -18,7 +18,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
 from ape_cli.reports import palette, stats
-from ape_cli.reports.builtin import ON_DARK
+from ape_cli.reports.palette import ON_DARK
 from ape_cli.reports.plots import encode
 
 WIDTH, ROW, MARGIN, GAP = 720, 16, 8, 12

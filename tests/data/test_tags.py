@@ -16,7 +16,7 @@ from ape_cli.data.batches import few_lengths
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
-from ape_cli.evaluation.fit import misfit
+from ape_cli.evaluation.evaluate import misfit
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.transformer import loss

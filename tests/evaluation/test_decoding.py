@@ -15,7 +15,7 @@ from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.position_reading import PositionReading
-from ape_cli.evaluation import decoding, evaluate
+from ape_cli.evaluation import evaluate, metrics
 from ape_cli.structure import Seq, Structure, Tree, parse_structure
 from tests.conftest import write
 from tests.evaluation.test_evaluate import run
@@ -53,7 +53,7 @@ def written(lines: list[list[int]], batch: SequenceBatch, task: tasks.Task, expr
     reading = PositionReading.of(
         parse_structure(task.structure), None if expression is None else parse_structure(expression)
     )
-    tally = decoding.greedy(model, [batch], CPU, "fp32", task, reading)
+    tally = metrics.greedy(model, [batch], CPU, "fp32", task, reading)
     return tally.columns()["correct"].tolist()
 
 
@@ -71,7 +71,7 @@ def test_sequences_end_with_eos() -> None:
     at, none = torch.arange(6)[None], torch.zeros(4, dtype=torch.int64).numpy()
     batch = SequenceBatch(labels, at, labels != PAD, labels, at, labels, none, none, none - 1)
     model = Scripted(torch.tensor(lines))
-    tally = decoding.greedy(model, [batch], CPU, "fp32", tasks.make("copy"), PositionReading.of(Seq(), None))
+    tally = metrics.greedy(model, [batch], CPU, "fp32", tasks.make("copy"), PositionReading.of(Seq(), None))
     assert tally.columns()["correct"].tolist() == [4, 3, 1, 3]
     assert tally.columns()["tokens"].tolist() == [4, 4, 4, 4]
     summary = evaluate.summarise(tally, "op", [], entropy=False)["overall"]
@@ -112,7 +112,7 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
     task = tasks.make("tree-ops", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
     for op in (task.ops.index("truncate"), task.ops.index("no-op")):
         batch = batch_of([[F1, X0, F0]], [[25, F0, F1]], [[1, 2, 3]], op)
-        growth = decoding._Growth(task, batch, 5)
+        growth = metrics._Growth(task, batch, 5)
         places = []
         for symbol in (F1, X0, F0):
             place = growth.next()
@@ -127,7 +127,7 @@ def test_a_target_that_is_a_label_has_no_children() -> None:
     """The label is the operator f0. It is a leaf, except as the root of a subtree, whose children follow."""
     task = tasks.make("tree-query", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
     batch = batch_of([[F0]] * 4, [[23, 27, F0]] * 4, [[1]] * 4, np.arange(4))
-    growth = decoding._Growth(task, batch, 3)
+    growth = metrics._Growth(task, batch, 3)
     assert growth.next().tolist() == [1] * 4
     growth.write(growth.next(), np.full(4, F0))
     assert growth.next().tolist() == [2 if op == "subtree" else 0 for op in task.ops]
@@ -157,7 +157,7 @@ def check_places(data: Dataset, read: Structure) -> None:
     task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
     for batch in data.split("test").batches(32, structure=read):
         model = Scripted(batch.labels)
-        tally = decoding.greedy(model, [batch], CPU, "fp32", task, PositionReading.of(plan.structure, read))
+        tally = metrics.greedy(model, [batch], CPU, "fp32", task, PositionReading.of(plan.structure, read))
         found = tally.columns()
         assert (found["correct"] == found["tokens"]).all()
         assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
@@ -226,4 +226,4 @@ def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forci
 def test_trees_of_a_task_that_says_nothing_are_refused() -> None:
     task = tasks.make("copy")
     with pytest.raises(DataError, match="cannot unfold these trees"):
-        decoding.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, PositionReading.of(Tree(2), None))
+        metrics.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, PositionReading.of(Tree(2), None))

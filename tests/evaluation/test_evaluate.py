@@ -14,8 +14,8 @@ from ape_cli.core.errors import DataError, RunError, UsageError, left_out
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.evaluation import evaluate, fit
-from ape_cli.evaluation.fit import fitting, pending
+from ape_cli.evaluation import evaluate
+from ape_cli.evaluation.evaluate import fitting, pending
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -169,8 +169,8 @@ def test_a_dataset_with_other_answers_is_refused(
     there = write(tmp_path / "there", task, rows=rows, **{**options, **difference})
     trained = described(own, task=task, order=own.order, structure=own.structure.expression)
     assert own.manifest.vocabulary == there.manifest.vocabulary
-    assert fit.misfit(trained, own.manifest.vocabulary, own) is None
-    error = fit.misfit(trained, own.manifest.vocabulary, there)
+    assert evaluate.misfit(trained, own.manifest.vocabulary, own) is None
+    error = evaluate.misfit(trained, own.manifest.vocabulary, there)
     assert error is not None
     assert f"another {'structure' if task == 'tree-copy' else 'kind of answers'}" in str(error)
 
@@ -187,5 +187,5 @@ def test_a_dataset_of_users_trees_with_another_task_is_refused(tmp_path: Path) -
 
     own = made("copy")
     trained = described(own, task="trees", order="breadth", structure="tree(2)")
-    assert fit.misfit(trained, own.manifest.vocabulary, own) is None
-    assert "task rotate, labels kind" in str(fit.misfit(trained, own.manifest.vocabulary, made("rotate")))
+    assert evaluate.misfit(trained, own.manifest.vocabulary, own) is None
+    assert "task rotate, labels kind" in str(evaluate.misfit(trained, own.manifest.vocabulary, made("rotate")))

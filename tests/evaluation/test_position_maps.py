@@ -15,7 +15,7 @@ from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
-from ape_cli.evaluation.decoding import written
+from ape_cli.evaluation.metrics import written
 from ape_cli.evaluation.sharing import exported
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_experiment

@@ -19,7 +19,7 @@ from ape_cli.attention import AttentionContext
 from ape_cli.core.vocabulary import EOS, SOS
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.position_reading import PositionReading
-from ape_cli.evaluation import decoding
+from ape_cli.evaluation import metrics
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq
 
@@ -285,7 +285,7 @@ def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
         ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none
     )
     reading = PositionReading.of(Seq(), None)
-    tally = decoding.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
+    tally = metrics.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
     assert tally.columns()["correct"].tolist() == [8]
 
 

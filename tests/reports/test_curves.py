@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ape_cli.core.errors import left_out
-from ape_cli.reports.line_plots import Panel
+from ape_cli.reports.plots import Panel
 from ape_cli.reports.views import by_epoch
 from tests.conftest import registry_of
 from tests.registered import replace, take_steps, vouch

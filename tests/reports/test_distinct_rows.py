@@ -14,7 +14,7 @@ import pytest
 import ape_cli.tasks
 from ape_cli import tasks
 from ape_cli.core import plugins
-from ape_cli.reports import distinct_rows, stats
+from ape_cli.reports import aggregation, stats
 from ape_cli.reports.descriptions import Choice, ReportedRuns
 from ape_cli.reports.views import Options, by_operator, by_size, generalisation
 from tests.conftest import registry_of
@@ -281,28 +281,28 @@ def test_an_own_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_takes_minutes_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing = distinct_rows.Drawing("copy", None, '{"length_mean": 5, "length_std": 0}', (), 1, None, "test", 100)
-    rows = distinct_rows.draw(drawing)
+    drawing = aggregation.Drawing("copy", None, '{"length_mean": 5, "length_std": 0}', (), 1, None, "test", 100)
+    rows = aggregation.draw(drawing)
     assert rows is not None
-    monkeypatch.setattr(distinct_rows, "_BLOCK_TOKENS", 70)  # seven rows
-    again = distinct_rows.draw(drawing)
+    monkeypatch.setattr(aggregation, "_BLOCK_TOKENS", 70)  # seven rows
+    again = aggregation.draw(drawing)
     assert again is not None
     assert again.equals(rows)
-    monkeypatch.setattr(distinct_rows, "_MOST_TOKENS", 999)
-    assert distinct_rows.draw(drawing) is None
+    monkeypatch.setattr(aggregation, "_MOST_TOKENS", 999)
+    assert aggregation.draw(drawing) is None
 
 
 def test_rows_are_drawn_once_for_each_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Views and metrics share them, and so do the runs of chosen settings, which are others for each metric."""
     folder = put(tmp_path, "copy", OWN, [request("copy-a", [8, 12])])
     calls = list[Any]()
-    draw = distinct_rows.draw
+    draw = aggregation.draw
 
-    def counted(drawing: distinct_rows.Drawing) -> pl.DataFrame | None:
+    def counted(drawing: aggregation.Drawing) -> pl.DataFrame | None:
         calls.append(drawing)
         return draw(drawing)
 
-    monkeypatch.setattr(distinct_rows, "draw", counted)
+    monkeypatch.setattr(aggregation, "draw", counted)
     runs = ReportedRuns(registry_of(tmp_path))
     for metric in ("exact_match", "cross_entropy"):
         by_size.BySize().read(runs, Options(metric=metric))

@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 import ape_cli
 from ape_cli.reports import html_page
-from ape_cli.reports.html_page import Section
-from ape_cli.reports.page_figures import PageFigure
+from ape_cli.reports.html_page import PageFigure, Section
 from ape_cli.reports.tables import Cell, Table
 from tests.conftest import ape
 from tests.reports.test_aggregation import Checker, add, tables_of

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.reports import line_plots, page_figures, plots
+from ape_cli.reports import html_page, plots
 from ape_cli.reports.evaluations import METRICS
-from ape_cli.reports.page_figures import PageFigure, PageFigures, slim
+from ape_cli.reports.html_page import PageFigure, PageFigures, slim
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views.scores import Scores, dot_plot
@@ -19,13 +19,13 @@ from tests.conftest import ape
 from tests.figures import panel, table
 from tests.reports.test_views import fill
 
-FEW, MANY = ([f"row-{i}" for i in range(count)] for count in (3, page_figures.MOST_ROWS + 1))
+FEW, MANY = ([f"row-{i}" for i in range(count)] for count in (3, html_page.MOST_ROWS + 1))
 
 
 def drawn(*numbers: list[str], figures: int = 1) -> list[PageFigure]:
     """Draws a figure with a panel for each list of rows, several times on one page."""
     made = [panel({row: [0.5, 0.6] for row in rows}, title=f"{i}") for i, rows in enumerate(numbers)]
-    plot = line_plots.plot(made, "token_accuracy")
+    plot = plots.plot(made, "token_accuracy")
     assert plot
     page = PageFigures(looks(plot.rows))
     found = [page.draw(plot, "By size", "The caption.", "score") for _ in range(figures)]
@@ -49,7 +49,7 @@ def test_a_picture_whose_rows_cannot_be_told_apart_is_not_drawn() -> None:
 
 def test_a_page_draws_no_more_lines_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two figures with two panels of three lines each: seven lines leave room for the first figure only."""
-    monkeypatch.setattr(page_figures, "MOST_LINES", 7)
+    monkeypatch.setattr(html_page, "MOST_LINES", 7)
     first, second = drawn(FEW, FEW, figures=2)
     assert [title for title, _ in first.panels] == ["0", "1"]
     assert second.panels == []
@@ -76,8 +76,8 @@ def test_all_pictures_of_a_small_page_are_drawn(tmp_path: Path) -> None:
 
 def test_a_sign_is_drawn_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    swatch = page_figures.swatch
-    monkeypatch.setattr(page_figures, "swatch", lambda handle: calls.append(handle) or swatch(handle))
+    swatch = html_page.swatch
+    monkeypatch.setattr(html_page, "swatch", lambda handle: calls.append(handle) or swatch(handle))
     figures = drawn(FEW, FEW, figures=3)
     assert len(calls) == len(figures[0].signs) == 3
     ids = re.findall(
@@ -90,7 +90,7 @@ def test_alike_panels_have_alike_margins() -> None:
     """They have the same y axis. Only the first one is laid out by matplotlib."""
     long = "depth of the tree that the source writes, steps from the root node"
     made = [panel({"rope": [0.5, 0.6]}, axis=axis) for axis in ("steps", "steps", long)]
-    panels, _ = line_plots.divided(made, "score", "%", "score", looks(["rope"]), [0, 1, 2])
+    panels, _ = plots.divided(made, "score", "%", "score", looks(["rope"]), [0, 1, 2])
     boxes = [figure.axes[0].get_position().bounds for _, figure in panels]
     assert boxes[0] == boxes[1] != boxes[2]  # the last label has two lines
     for _, figure in panels:

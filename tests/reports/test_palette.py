@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from ape_cli import position
-from ape_cli.reports import builtin, palette
+from ape_cli.reports import layout, palette
 from tests import colours
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -74,7 +74,7 @@ def test_colours_by_hand() -> None:
 def near(names: Iterable[str], vision: str, least: float = LEAST, *, dark: bool = False) -> list[tuple[str, str]]:
     """The pairs of schemes whose colours differ less than `least`, on a white page or on a dark one."""
     own = {name: palette.looks([name])[name].colour for name in sorted(names)}
-    seen = {name: colours.lab(builtin.ON_DARK.get(x, x) if dark else x, vision) for name, x in own.items()}
+    seen = {name: colours.lab(palette.ON_DARK.get(x, x) if dark else x, vision) for name, x in own.items()}
     return [(a, b) for a, b in itertools.combinations(seen, 2) if colours.difference(seen[a], seen[b]) < least]
 
 
@@ -83,8 +83,8 @@ VIEWED = [*itertools.product(colours.VISIONS, (False, True))]  # a kind of visio
 
 def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone() -> None:
     """A scheme that is not built in has a colour that is free in its figure."""
-    builtin_schemes = set(builtin.LOOKS)
-    assert builtin_schemes == set(builtin.SCHEMES) <= set(position.names())
+    builtin_schemes = set(palette.LOOKS)
+    assert builtin_schemes == set(layout.SCHEMES) <= set(position.names())
     assert len(builtin_schemes) >= 14
     for vision, dark in VIEWED:
         assert near(builtin_schemes, vision, dark=dark) == []
@@ -93,7 +93,7 @@ def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone() -> None
 def compared(fields: Any) -> Iterator[set[str]]:
     """The built-in schemes in each list of schemes of a sweep file."""
     if isinstance(fields, dict):
-        yield set(fields.get("schemes", ())) & set(builtin.LOOKS)
+        yield set(fields.get("schemes", ())) & set(palette.LOOKS)
     for part in fields.values() if isinstance(fields, dict) else fields if isinstance(fields, list) else ():
         yield from compared(part)
 
@@ -112,8 +112,8 @@ def test_colours_can_be_seen_on_white_and_on_dark() -> None:
     for name in [*position.names(), *(f"x{i}" for i in range(40))]:
         colour = palette.looks([name])[name].colour
         assert colours.contrast(colour, "#ffffff") >= 3, name
-        assert colours.contrast(builtin.ON_DARK.get(colour, colour), "#14171a") >= 3.3, name
-    assert builtin.ON_DARK.keys() <= {colour for colour, _ in builtin.LOOKS.values()}
+        assert colours.contrast(palette.ON_DARK.get(colour, colour), "#14171a") >= 3.3, name
+    assert palette.ON_DARK.keys() <= {colour for colour, _ in palette.LOOKS.values()}
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
@@ -157,5 +157,5 @@ def test_looks_stay_what_they_are() -> None:
     assert palette.looks(["somebody-s-own"])["somebody-s-own"] == ("#9b4702", palette._LYING, "-")
     found = palette.looks(["rope", "rope (decay=0.98)", "rope (window=2)"])
     assert found["rope"] == ("#2f94fe", "o", "-")
-    assert found["rope (decay=0.98)"] == ("#2f94fe", builtin.HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
+    assert found["rope (decay=0.98)"] == ("#2f94fe", palette.HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
     assert found["rope (window=2)"] == ("#2f94fe", ">", (0, (7, 1.5, 2.5, 1.5)))

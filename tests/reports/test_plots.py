@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 
-from ape_cli.reports import line_plots, page_figures, plots
-from ape_cli.reports.line_plots import Panel
+from ape_cli.reports import html_page, plots
 from ape_cli.reports.palette import looks
+from ape_cli.reports.plots import Panel
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views.scores import dot_plot
 from tests.conftest import ape
@@ -24,7 +24,7 @@ from tests.reports.test_aggregation import add
 
 
 def test_lines_are_the_frame(tmp_path: Path) -> None:
-    (axes,) = line_plots.lines([panel(ROWS)], "token accuracy", "%").axes
+    (axes,) = plots.lines([panel(ROWS)], "token accuracy", "%").axes
     found = drawn(axes)
     assert list(found) == list(ROWS)
     for row, means in ROWS.items():
@@ -35,14 +35,14 @@ def test_lines_are_the_frame(tmp_path: Path) -> None:
     assert axes.get_title(loc="left") == "reverse"
     assert axes.get_ylim() == (10, 100)  # the lowest value, 0.2 - 0.1, is above 10%
     assert list(axes.collections) == []  # one seed has no band
-    (axes,) = line_plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
+    (axes,) = plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
     assert drawn(axes)["rope"].get_ydata().tolist() == ROWS["rope"]
     assert axes.get_ylabel() == "cross-entropy, nats a token"
     assert axes.get_ylim()[0] == 0
 
 
 def test_a_band_is_the_range_over_seeds_and_a_shaded_area_the_sizes_that_training_saw() -> None:
-    (axes,) = line_plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3, seen=(12, 28))], "token accuracy", "%").axes
+    (axes,) = plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3, seen=(12, 28))], "token accuracy", "%").axes
     (area,) = axes.patches
     assert (area.get_x(), area.get_x() + area.get_width()) == (11.5, 28.5)  # type: ignore[attr-defined]
     (band,) = axes.collections
@@ -56,7 +56,7 @@ def test_the_test_curve_is_thin_dotted_and_named() -> None:
     tested, plain = panel(ROWS), panel(ROWS, title="copy")
     scores = [0.05, 0.5, 0.6] + [None] * 3 + [0.4, 0.5, 0.7]
     tested = Panel("digits", "steps", tested.lines.with_columns(pl.Series("test", scores, dtype=pl.Float64)))
-    figure = line_plots.lines([tested, plain], "accuracy", "%")
+    figure = plots.lines([tested, plain], "accuracy", "%")
     first, second = figure.axes
     found = dotted(first)
     assert [list(line.get_ydata()) for line in found] == [pytest.approx([5, 50, 60]), pytest.approx([40, 50, 70])]
@@ -67,12 +67,12 @@ def test_the_test_curve_is_thin_dotted_and_named() -> None:
     assert dotted(second) == []
     assert first.get_ylim()[0] == 0  # 5% is visible
     assert words(figure) == [*ROWS, "the same row on the test split"]
-    assert words(line_plots.lines([plain], "accuracy", "%")) == list(ROWS)
+    assert words(plots.lines([plain], "accuracy", "%")) == list(ROWS)
 
 
 def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
     """An error is 100 - score. An error of 0 is on the tick "0", and the legend explains the strip."""
-    figure = line_plots.lines(
+    figure = plots.lines(
         [panel({"rope": [0.5, 0.99, 1.0], "none": [1.0, 1.0, 1.0]})], "token accuracy", "%", axis="error"
     )
     (axes,) = figure.axes
@@ -92,7 +92,7 @@ def test_a_point_with_few_rows_is_hollow_and_not_connected() -> None:
     No curve and no band reaches a point with few rows. The range over seeds is a bar.
     """
     rows = {"rope": [0.5, 0.6, 0.7, 0.8, 0.4], "none": [0.2, 0.3, 0.3, 0.3, 0.3]}
-    figure = line_plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
+    figure = plots.lines([panel(rows, seeds=3, few=[10.0, 40.0])], "token accuracy", "%")
     (axes,) = figure.axes
     for row, points in zip(rows, hollow(axes), strict=True):
         line = drawn(axes)[row]
@@ -121,7 +121,7 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
     counted = made.lines.with_columns(
         rows=pl.Series([840, 36, 840, 36]), tokens=pl.Series([13_600, 1_234, 13_600, 1_234])
     )
-    figure = line_plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
+    figure = plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
     (axes,) = figure.axes
     assert {text.get_position()[0]: text.get_text() for text in axes.texts} == {
         10: "840 / 14k",
@@ -135,7 +135,7 @@ def test_counts_that_would_overlap_are_left_out() -> None:
     sizes = [10.0, 20.0, 21.0, 50.0]
     made = panel({"rope": [0.5] * 4}, few=[])
     counted = made.lines.with_columns(x=pl.Series(sizes), rows=pl.Series([50] * 4), tokens=pl.Series([500] * 4))
-    figure = line_plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
+    figure = plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
     assert not figure.axes[0].texts
     assert "above: test rows / target tokens" not in words(figure)
 
@@ -150,7 +150,7 @@ def test_options_without_an_effect_are_refused(here: Path) -> None:
 def test_labels_of_panels_do_not_overlap() -> None:
     long = "depth of the tree that the source writes, steps from the root"
     made = [panel({"rope": [0.5, 0.6]}, axis=long), panel({"rope": [0.5, 0.6]}, axis=long + " node")] * 2
-    figure = line_plots.lines(made[:3], "score", "%")
+    figure = plots.lines(made[:3], "score", "%")
     figure.draw_without_rendering()
     boxes = [axes.xaxis.label.get_window_extent() for axes in figure.axes]
     assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
@@ -169,7 +169,7 @@ def test_names_of_datasets_are_short_in_the_plot_of_scores() -> None:
 def test_a_multiple_below_2_is_labelled_as_it_is() -> None:
     made = panel({"rope": [0.5, 0.6]}, few=[])
     lines = made.lines.with_columns(x=made.lines["x"] / 20, low_over_rows=None, high_over_rows=None)
-    figure = line_plots.lines([replace(made, lines=lines, seen=(0.2, 1), multiples=True)], "score", "%")
+    figure = plots.lines([replace(made, lines=lines, seen=(0.2, 1), multiples=True)], "score", "%")
     figure.draw_without_rendering()
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert len(labels) == len(set(labels)) > 2
@@ -191,7 +191,7 @@ def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
 def test_names_are_drawn_as_they_are() -> None:
     """Titles contain no mathematics and cause no warning about a missing glyph. The user's own style has no effect."""
     with mpl.rc_context({"lines.linewidth": 9, "figure.facecolor": "red", "font.size": 30}):
-        figure = line_plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
+        figure = plots.lines([panel({"a$b$ (x=猫)": [0.5, 0.6]}, title="$x$ & <y>")], "token accuracy", "%")
         content = plots.encode(figure, "svg")
     assert b"#ff0000" not in content
     (line,) = drawn(figure.axes[0]).values()
@@ -203,7 +203,7 @@ def test_several_figures_stand_in_one_page() -> None:
     """Ids are unique, every reference is resolved, nothing is fetched, and neutral colours are those of the page."""
     perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
     found = figures([TABLE], [perfect], [perfect], "token_accuracy", "error")
-    page = "".join(page_figures.inline(figure, name, f"{name}, a plot") for name, figure in found.items())
+    page = "".join(html_page.inline(figure, name, f"{name}, a plot") for name, figure in found.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30
     used = re.findall(r'href="#([^"]+)"', page) + re.findall(r"url\(#([^)]+)\)", page)

@@ -13,7 +13,7 @@ from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError, left_out
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.evaluation.fit import pending
+from ape_cli.evaluation.evaluate import pending
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import device, factory
 from ape_cli.models.checkpoint import load_weights

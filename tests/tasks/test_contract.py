@@ -12,7 +12,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS, SPLITS
-from ape_cli.reports import builtin
+from ape_cli.reports import layout
 from ape_cli.runs.config import PRESETS
 from ape_cli.storage import sequence_rows
 from ape_cli.tasks import Source, Task, Tokens
@@ -254,7 +254,7 @@ def test_means_are_those_of_the_draws(name: str) -> None:
     check_means(tasks.make(name, **{option: 0 for option in tasks.options_of(cls) if option.endswith("_std")}))
     for options in MEANS.get(name, []):
         check_means(tasks.make(name, **options))
-    for preset in () if name in builtin.TASKS else ("small", "paper"):
+    for preset in () if name in layout.TASKS else ("small", "paper"):
         check_means(tasks.make(name, **cls.options_at(preset, PRESETS[preset].sizes)))
 
 

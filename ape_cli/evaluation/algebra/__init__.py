@@ -2,9 +2,9 @@
 
 The paths of a structure form a group, and a scheme may represent it: each path acts by an operator, and the operator of
 two paths, one after the other, is the product of their operators (Algebraic Positional Encodings, section 3). Then the
-kind of the operators of single steps (`spectrum`) says what happens along a path: elliptic operators turn, hyperbolic
-ones stretch and shrink, unipotent ones shear. A scheme whose law does not hold represents nothing, whatever its steps
-are. All measures are in float64, with the small schemes of `ape check`, which are not trained.
+kind of the operators of single steps (`spectrum_of`) says what happens along a path: elliptic operators turn,
+hyperbolic ones stretch and shrink, unipotent ones shear. A scheme whose law does not hold represents nothing, whatever
+its steps are. All measures are in float64, with the small schemes of `ape check`, which are not trained.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import torch
 from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, said
-from ape_cli.evaluation.algebra import relations_of_operators, relations_of_scores
-from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of
-from ape_cli.evaluation.algebra.spectrum import spectrum_of
+from ape_cli.evaluation.algebra import relation, relations_of_operators
+from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of, spectrum_of
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
-RELATIONS = (*relations_of_scores.RELATIONS, *relations_of_operators.RELATIONS)
+RELATIONS = (*relation.RELATIONS, *relations_of_operators.RELATIONS)
 NO_REPRESENTATION = "none"
 CONTENT = "content-dependent path product"
 LAWS = {  # the law of each kind of action
@@ -158,10 +157,10 @@ def group(structure: Structure) -> str:
 def cases(names: list[str] | None = None) -> list[Case]:
     """All relations between encodings, with the differences that are measured. `names`: only those of these schemes."""
     found = []
-    for relation in RELATIONS:
-        special, general = relation.special, relation.general
+    for case in RELATIONS:
+        special, general = case.special, case.general
         if names is None or {special.name, general.name} & set(names):
-            error = relation.difference()
+            error = case.difference()
             found.append(
                 Case(
                     special=special.label,
@@ -169,8 +168,8 @@ def cases(names: list[str] | None = None) -> list[Case]:
                     names=(special.name, general.name),
                     options=dict(special.options),
                     structure=special.structure,
-                    about=relation.about,
-                    compared=relation.compared,
+                    about=case.about,
+                    compared=case.compared,
                     source=special.source or general.source,
                     error=error,
                     holds=error <= LIMIT,

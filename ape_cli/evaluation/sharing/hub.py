@@ -7,8 +7,6 @@ environment variable HF_TOKEN, or what `hf auth login` stored. HF_ENDPOINT names
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ape_cli.core.errors import ApeError, PlaceError, RunError, UsageError
@@ -68,13 +66,13 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
 
 def _push(folder: Path, names: list[str], repository: str, kind: str, private: bool, message: str) -> str:
     """Upload the files `names` of a folder as one commit. Returns the address of the commit."""
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, errors
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
     if not sys.stderr.isatty():
         disable_progress_bars()
     api = HfApi(library_name="ape-cli")
-    with _explained(api.endpoint, repository):
+    try:
         api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
         if private and not api.repo_info(repository, repo_type=kind).private:
             fix = "make it private on the Hub, or choose another name"
@@ -87,24 +85,15 @@ def _push(folder: Path, names: list[str], repository: str, kind: str, private: b
             delete_patterns="data/*.parquet" if kind == "dataset" else None,
             commit_message=message,
         )
-    return str(commit.commit_url)
-
-
-@contextmanager
-def _explained(endpoint: str, repository: str) -> Iterator[None]:
-    """Turn the errors of `huggingface_hub` within the block into one message each. Raises `PlaceError`."""
-    from huggingface_hub import errors
-
-    try:
-        yield
     except ApeError:
         raise
     except (OSError, ValueError, RuntimeError, errors.HTTPError) as error:  # type: ignore[attr-defined]
         reason = error.__cause__ or error if isinstance(error, RuntimeError) else error  # of the upload of a file
         if not isinstance(reason, errors.HfHubHTTPError):
             fix = "check the network, and HF_ENDPOINT if it is set"
-            raise PlaceError("the Hub cannot be reached", got=f"{endpoint}: {reason}", fix=fix) from error
+            raise PlaceError("the Hub cannot be reached", got=f"{api.endpoint}: {reason}", fix=fix) from error
         status = reason.response.status_code
         got = f"{repository}: {reason.server_message or reason.response.reason_phrase} (HTTP {status})"
         fix = f"see the message of the Hub; if it needs another token, {_LOGIN}"
         raise PlaceError("the Hub rejected the upload", got=got, fix=fix) from error
+    return str(commit.commit_url)

@@ -20,8 +20,8 @@ from ape_cli.data.image_batches import ImageBatch
 from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation import evaluate
-from ape_cli.evaluation.decoding import written
-from ape_cli.evaluation.fit import misfit
+from ape_cli.evaluation.evaluate import misfit
+from ape_cli.evaluation.metrics import written
 from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import check_decoding

@@ -221,12 +221,11 @@ def load(name: str) -> Published:
     except OSError as error:
         fix = files.how_to_read(error, "name a file of published numbers")
         raise UsageError("cannot read the published numbers", got=f"{name}: {error.strerror}", fix=fix) from error
-    except ValidationError as error:
-        raise UsageError(f"{name} is not a file of published numbers", got=first_error(error), fix=_FIX) from error
     except UsageError:
         raise
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{name} is not a file of published numbers", got=str(error), fix=_FIX) from error
+        got = first_error(error) if isinstance(error, ValidationError) else str(error)
+        raise UsageError(f"{name} is not a file of published numbers", got=got, fix=_FIX) from error
     return source
 
 
@@ -260,25 +259,17 @@ def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFram
     kinds["paper_in_interval"] = pl.Boolean
     compared: list[tuple[Any, ...]] = []
     for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
-        if (number := number_of(line, column, source)) is None:
+        # beside a teacher-forced score on the test split of the training data
+        plain = (line["decode"], line["split"], line["fingerprint"]) == ("teacher", "test", line["trained_fingerprint"])
+        number = source.number(line["scheme"], line["variant"], column, line["metric"]) if plain else None
+        if number is None:
             compared.append((against, *[None] * (len(kinds) - 1)))
-        else:
-            own = _compared(line, number.value) if source.is_own_size(line) else (None, None)
-            compared.append((against, number.column, number.value, number.spread, *own))
+            continue
+        difference = inside = None
+        if source.is_own_size(line):
+            difference = line["mean"] - number.value
+            if line["low"] is not None:
+                rounded = LAST_DIGIT[line["metric"]] / 2 + stats.ROUNDING
+                inside = line["low"] - rounded <= number.value <= line["high"] + rounded
+        compared.append((against, number.column, number.value, number.spread, difference, inside))
     return lines.hstack(pl.DataFrame(compared, schema=kinds, orient="row"))
-
-
-def number_of(line: dict[str, Any], column: str, source: Published) -> Number | None:
-    """The number beside a line of a report: a teacher-forced score on the test split of the training data."""
-    plain = (line["decode"], line["split"]) == ("teacher", "test")
-    if not plain or line["fingerprint"] != line["trained_fingerprint"]:
-        return None
-    return source.number(line["scheme"], line["variant"], column, line["metric"])
-
-
-def _compared(line: dict[str, Any], value: float) -> tuple[float, bool | None]:
-    """The difference from the published value, and whether it lies in our interval, or None without an interval."""
-    inside, rounded = None, LAST_DIGIT[line["metric"]] / 2 + stats.ROUNDING
-    if line["low"] is not None:
-        inside = line["low"] - rounded <= value <= line["high"] + rounded
-    return line["mean"] - value, inside

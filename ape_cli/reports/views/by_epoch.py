@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core.errors import LEFT_OUT, RunError, UsageError
-from ape_cli.reports import line_plots, published
+from ape_cli.reports import plots, published
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.descriptions import Described, RowKey, Settings, described, once
 from ape_cli.reports.evaluations import (
@@ -44,8 +44,7 @@ from ape_cli.reports.evaluations import (
     task_of,
 )
 from ape_cli.reports.layout import KEYS, TABLE, by_column, label, mark
-from ape_cli.reports.line_plots import Panel, split
-from ape_cli.reports.plots import LINE_STYLES, Plot
+from ape_cli.reports.plots import LINE_STYLES, Panel, Plot, split
 from ape_cli.reports.tables import Table, brackets, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import RunRecord
@@ -133,7 +132,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def plot(self, result: Epochs, options: Options) -> Plot | None:
         """The learning curves, with one panel for each column of the tables: validation scores over steps."""
-        return line_plots.plot(learning(result.histories, options.metric), options.metric, "validation ")
+        return plots.plot(learning(result.histories, options.metric), options.metric, "validation ")
 
 
 def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFrame:

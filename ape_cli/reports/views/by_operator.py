@@ -40,14 +40,12 @@ class ByOperator(View[pl.DataFrame]):
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""
-        return [_table(group, interval) for group in by_column(result)]
-
-
-def _table(group: pl.DataFrame, interval: bool) -> Table:
-    """The table of one column of the other tables and one preset."""
-    first = group.row(0, named=True)
-    known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
-    present = group["op"].unique(maintain_order=True).to_list()
-    columns = [op for op in known if op in present] + [op for op in present if op not in known]
-    foot, note = aggregation.counts(group, "op", columns)
-    return table(f"{first['column']} by operator", group, "op", columns, interval, notes=[note], foot=foot)
+        made = []
+        for group in by_column(result):
+            first = group.row(0, named=True)
+            known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
+            ops = group["op"].unique(maintain_order=True).to_list()
+            ops.sort(key=lambda op: known.index(op) if op in known else len(known))
+            foot, note = aggregation.counts(group, "op", ops)
+            made.append(table(f"{first['column']} by operator", group, "op", ops, interval, notes=[note], foot=foot))
+        return made

@@ -4,7 +4,7 @@ The score of a run is computed over all datasets of a table. It is a ratio of su
 accuracy and cross-entropy over tokens, exact match over rows), not a mean of the datasets' means. Then the mean and the
 deviation over seeds are computed, as in the other tables. All scores of a table use the same test rows. A dataset that
 only some of the runs were evaluated on has its own table. No row counts twice: of datasets that share rows of a size,
-one is pooled (`distinct_rows`).
+one is pooled (`aggregation`).
 
 Sizes count as seen in training if they are listed, or from the smallest to the largest size in the training split.
 The rows of this split are a function of the task, its parameters and the seed. They are drawn again, so the dataset
@@ -23,13 +23,11 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.core.numbers import span, spans, without_gaps
-from ape_cli.reports import aggregation, distinct_rows, line_plots
-from ape_cli.reports.builtin import size_words
-from ape_cli.reports.descriptions import RowKey, Settings, once, whole
+from ape_cli.reports import aggregation, plots
+from ape_cli.reports.descriptions import RowKey, Settings, once, size_words, whole
 from ape_cli.reports.evaluations import CELL, COUNTS, arrange
 from ape_cli.reports.layout import DATA, by_column, label, mark
-from ape_cli.reports.line_plots import Panel, split
-from ape_cli.reports.plots import LINE_STYLES, Plot
+from ape_cli.reports.plots import LINE_STYLES, Panel, Plot, split
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import DatasetRecord
@@ -75,7 +73,7 @@ class Sizes:
 
     values: pl.DataFrame
     seen: dict[str, Seen | None]
-    drawn: distinct_rows.Rows
+    drawn: aggregation.Rows
     settings: Mapping[RowKey, Settings]
 
     @cached_property
@@ -94,7 +92,7 @@ class BySize(View[Sizes]):
     caption = f"""These are scores by the size of the source. All lines of a plot are of the same test rows: a dataset
 that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A
 band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
-than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
+than {plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
 
     def read(self, registry: Registry, options: Options) -> Sizes:
         """Read the evaluations by size, also those on other data, because `options.own` has no effect.
@@ -121,7 +119,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
         drawn = panels(result)
         if not options.counts:
             drawn = [replace(panel, lines=panel.lines.drop("tokens")) for panel in drawn]
-        return line_plots.plot(drawn, options.metric)
+        return plots.plot(drawn, options.metric)
 
 
 def panels(sizes: Sizes) -> list[Panel]:
@@ -213,7 +211,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     return mark(pooled.with_columns(column=column), ["first"])
 
 
-def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
+def apart(values: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     """Assign the lines of each column to tables, so that all scores of a table use the same test rows, each once.
 
     Datasets that the same runs were evaluated on are pooled in one table. A dataset that other runs were evaluated on
@@ -260,7 +258,7 @@ def _named_once(values: pl.DataFrame) -> pl.DataFrame:
     return named.with_columns(dataset=pl.when(is_alike).then(longer).otherwise("dataset"))
 
 
-def _pooled(placed: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
+def _pooled(placed: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     """The datasets that each table pools at each size: lines with `place`, `size`, `fingerprint` and `only`."""
     key = ["place", "size", "fingerprint"]
     sets = placed.unique(key, keep="last", maintain_order=True)
@@ -269,7 +267,7 @@ def _pooled(placed: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
     pooled = list[tuple[Any, ...]]()
     for (place, size), group in sets.group_by("place", "size", maintain_order=True):
         lines = group.drop("place", "size").rows()
-        taken = distinct_rows.without_repetition(lines, size, drawn)
+        taken = aggregation.without_repetition(lines, size, drawn)
         names = sorted(name for _, _, name, fingerprint in lines if fingerprint in taken)
         only = None if len(taken) == len(lines) else ", ".join(names)
         pooled += [(place, size, fingerprint, only) for fingerprint in taken]

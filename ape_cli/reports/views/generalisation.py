@@ -12,7 +12,7 @@ The table has two numbers for each row:
 - The largest size with at least `ENOUGH` exact match (mean over seeds), such that all smaller evaluated sizes reach it
   too.
 
-Sizes with fewer than `line_plots.FEW` test rows are in neither number, nor in the figure, because the tail of a
+Sizes with fewer than `plots.FEW` test rows are in neither number, nor in the figure, because the tail of a
 distribution may have a single row.
 
 The figure has two kinds of intervals (`stats`): a band is the 95% interval over seeds, and a bar that over inputs, for
@@ -27,12 +27,11 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import aggregation, distinct_rows, line_plots, stats
-from ape_cli.reports.builtin import size_words
+from ape_cli.reports import aggregation, plots, stats
+from ape_cli.reports.descriptions import size_words
 from ape_cli.reports.evaluations import CELL, COUNTS, PLACE, Options, arrange, measured
 from ape_cli.reports.layout import DATA, by_column, mark
-from ape_cli.reports.line_plots import FEW, Panel, split
-from ape_cli.reports.plots import LINE_STYLES, Plot
+from ape_cli.reports.plots import FEW, LINE_STYLES, Panel, Plot, split
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View, by_size
 from ape_cli.reports.views.by_size import Sizes
@@ -68,7 +67,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
             aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False)) for metric in _METRICS
         ]
         seen: dict[str, by_size.Seen | None] = {}
-        drawn: distinct_rows.Rows = {}
+        drawn: aggregation.Rows = {}
         for parts in of_metrics:
             seen |= by_size.seen_by(registry, parts.values, parts.trained)
             drawn |= parts.drawn
@@ -105,7 +104,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
                 areas = [((low - beside) / largest, (high + beside) / largest) for low, high, beside in wide]
                 name = measured(metric, [first["task"]])[0]
                 drawn.append(Panel(f"{title}, {name}", axis, panel, seen, areas, multiples=True))
-        return line_plots.plot(drawn, _METRICS[0], score="score")
+        return plots.plot(drawn, _METRICS[0], score="score")
 
 
 def _beyond(sizes: Sizes) -> pl.DataFrame:

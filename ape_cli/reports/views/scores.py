@@ -18,8 +18,7 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.reports import aggregation, palette, tables
 from ape_cli.reports.evaluations import LINES, chosen_columns
-from ape_cli.reports.line_plots import short
-from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale
+from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale, short
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry

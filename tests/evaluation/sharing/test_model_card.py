@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt  # a dependency of rich
 
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.loader import Dataset
-from ape_cli.evaluation.sharing.model_card import model_card, train_command
+from ape_cli.evaluation.sharing.exported import model_card, train_command
 from ape_cli.experiment import ExperimentSpec, complete, of
 from ape_cli.runs import config
 from tests.evaluation.sharing.conftest import Both

@@ -10,8 +10,7 @@ import ape_cli
 from ape_cli import position
 from ape_cli.core import plugins
 from ape_cli.core.errors import RunError
-from ape_cli.evaluation.sharing.exported import export
-from ape_cli.evaluation.sharing.model_card import model_card
+from ape_cli.evaluation.sharing.exported import export, model_card
 from tests.evaluation.sharing.conftest import Both
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import builtin, html_page, palette, rendering
+from ape_cli.reports import descriptions, html_page, palette, rendering
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.record import evaluation_name
 from tests.conftest import registry_of, write
@@ -307,7 +307,7 @@ def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
         ("a-plug-in-that-is-not-here", "seq", "length"),
         ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
     ]:
-        assert builtin.size_words(task, structure)[0] == expected
+        assert descriptions.size_words(task, structure)[0] == expected
 
 
 def test_the_shaded_area_has_gaps_where_training_has(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ape_cli.evaluation.sharing.model_card import model_card
+from ape_cli.evaluation.sharing.exported import model_card
 from tests.evaluation.sharing.conftest import Both
 
 
