@@ -33,8 +33,7 @@ from ape_cli.core.slow_steps import slow_step
 if TYPE_CHECKING:
     from ape_cli.experiment import Experiment, ExperimentSpec
     from ape_cli.storage.paths import StoragePath
-    from ape_cli.training.execution import ExistingRun
-    from ape_cli.training.process_group import ProcessGroup
+    from ape_cli.training.execution import ExistingRun, ProcessGroup
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def train(
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment.generalisation import LengthGeneralisation
-    from ape_cli.experiment.resolution import prepared
+    from ape_cli.experiment.resolution import check_scheme, prepared
     from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
@@ -87,6 +86,7 @@ def train(
             if execution.dry_run:
                 if group.first:
                     experiment = _resolved(spec, request.source_order, folders.datasets, default_preset)
+                    check_scheme(experiment)
                     print_plan(experiment, spec.tests, registry, as_json)
                 return
             experiment = group.experiment(
@@ -100,7 +100,7 @@ def train(
                         note(line)
                     # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
-                    others = sizes.opened(experiment.dataset, spec.tests.generalise, experiment.config)
+                    others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
                 try:
                     done = trial.run_trial(
                         experiment,
@@ -118,7 +118,7 @@ def train(
         raise typer.Exit(130)
     if group.first:
         with slow_step("computing scores to compare with"):
-            comparison = compared(experiment.dataset, registry, spec) if done.evaluation else None
+            comparison = compared(experiment.data, registry, spec) if done.evaluation else None
         missing = comparison.missing if comparison else ()
         commands = [_again(ctx, experiment, other, given) for other in missing]
         print_trained(done, comparison, commands, folders.results, as_json)
@@ -165,7 +165,6 @@ def _resolved(
     """
     from ape_cli.experiment import resolve
     from ape_cli.experiment.choice import find_dataset, note_unused
-    from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs import config
 
     preset = config.preset(spec.preset)
@@ -174,9 +173,6 @@ def _resolved(
         fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
         raise UsageError(what, got=f"--source-order {source_order}", fix=fix)
     experiment = resolve(spec, find_dataset(spec, datasets))
-    if experiment.is_sized:
-        # raises an error for bad options before anything is written
-        make_scheme(experiment.config, experiment.reading.structure)
     note_unused(spec, experiment.data.folder)
     about = preset.about[experiment.data.kind]
     logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if default_preset else ''}")

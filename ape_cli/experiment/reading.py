@@ -10,8 +10,8 @@ from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation, position_maps
+from ape_cli.data.collation import PositionReading
 from ape_cli.data.position_maps import PositionSampler, RowPositions
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, preset
 from ape_cli.storage.sources import NOT_MIRRORED

@@ -16,9 +16,9 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.user_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
+from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
-from ape_cli.data.position_reading import PositionReading
-from ape_cli.experiment.datasets import generated
+from ape_cli.experiment.choice import generated
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.reading import augmented, check_greatest, check_map, position_reading, structure_for, tokenising
 from ape_cli.experiment.spec import ExperimentSpec
@@ -90,12 +90,6 @@ class Experiment:
         """Whether everything is known that the name of the run depends on."""
         return bool(self.data.fingerprint) and self.is_sized
 
-    @property
-    def dataset(self) -> Dataset:
-        """The dataset, which is there (`prepared`)."""
-        assert not self.data.missing
-        return self.data
-
     def batch_options(self, *, training: bool = False) -> BatchOptions:
         """How a split of the data makes the batches that the model reads."""
         if isinstance(self.config, ImageConfig):
@@ -125,6 +119,8 @@ def prepared(experiment: Experiment) -> Experiment:
     Raises `DataError` if it cannot be generated, or is damaged, and `UsageError` if the map of positions has none for a
     token.
     """
+    if experiment.data.missing:
+        check_scheme(experiment)
     data = generated(experiment.data)
     if (positions := experiment.reading.positions) is not None:
         for split in map(data.split, SPLITS):
@@ -261,6 +257,12 @@ def make_attention(config: Config) -> AttentionType:
     with torch.random.fork_rng(devices=[]):
         check_once(kind, attention.RULES, config.attention_options)
     return kind
+
+
+def check_scheme(experiment: Experiment) -> None:
+    """Make the scheme of an experiment if its size is known. Raises the errors of `make_scheme`."""
+    if experiment.is_sized:
+        make_scheme(experiment.config, experiment.reading.structure)
 
 
 @cache
