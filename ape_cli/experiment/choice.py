@@ -1,4 +1,4 @@
-"""The choice of the dataset of an experiment. Only manifests are read, and nothing is generated."""
+"""The dataset of an experiment: its choice, for which only manifests are read, its plan, and its generation."""
 
 from __future__ import annotations
 
