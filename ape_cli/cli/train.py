@@ -66,7 +66,7 @@ def train(
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment.generalisation import LengthGeneralisation
-    from ape_cli.experiment.resolution import check_scheme, prepared
+    from ape_cli.experiment.resolution import prepared
     from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
@@ -86,7 +86,6 @@ def train(
             if execution.dry_run:
                 if group.first:
                     experiment = _resolved(spec, request.source_order, folders.datasets, default_preset)
-                    check_scheme(experiment)
                     print_plan(experiment, spec.tests, registry, as_json)
                 return
             experiment = group.experiment(
@@ -165,6 +164,7 @@ def _resolved(
     """
     from ape_cli.experiment import resolve
     from ape_cli.experiment.choice import find_dataset, note_unused
+    from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs import config
 
     preset = config.preset(spec.preset)
@@ -173,6 +173,9 @@ def _resolved(
         fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
         raise UsageError(what, got=f"--source-order {source_order}", fix=fix)
     experiment = resolve(spec, find_dataset(spec, datasets))
+    if experiment.is_sized:
+        # raises an error for bad options before anything is written
+        make_scheme(experiment.config, experiment.reading.structure)
     note_unused(spec, experiment.data.folder)
     about = preset.about[experiment.data.kind]
     logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if default_preset else ''}")

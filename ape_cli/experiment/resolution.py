@@ -119,8 +119,6 @@ def prepared(experiment: Experiment) -> Experiment:
     Raises `DataError` if it cannot be generated, or is damaged, and `UsageError` if the map of positions has none for a
     token.
     """
-    if experiment.data.missing:
-        check_scheme(experiment)
     data = generated(experiment.data)
     if (positions := experiment.reading.positions) is not None:
         for split in map(data.split, SPLITS):
@@ -257,12 +255,6 @@ def make_attention(config: Config) -> AttentionType:
     with torch.random.fork_rng(devices=[]):
         check_once(kind, attention.RULES, config.attention_options)
     return kind
-
-
-def check_scheme(experiment: Experiment) -> None:
-    """Make the scheme of an experiment if its size is known. Raises the errors of `make_scheme`."""
-    if experiment.is_sized:
-        make_scheme(experiment.config, experiment.reading.structure)
 
 
 @cache
