@@ -11,9 +11,8 @@ import torch
 from ape_cli import position, tasks
 from ape_cli.data import collation
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.collation import Window
+from ape_cli.data.collation import PositionReading, Window
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.transformer import SequenceModel, loss

@@ -15,8 +15,7 @@ from polars.testing import assert_frame_equal
 from ape_cli.core.errors import left_out
 from ape_cli.data import generation
 from ape_cli.evaluation.count_baselines import count_baselines
-from ape_cli.experiment.choice import preset_dataset
-from ape_cli.experiment.datasets import preset_plan
+from ape_cli.experiment.choice import preset_dataset, preset_plan
 from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
 from results import plans, record

@@ -270,7 +270,7 @@ def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> 
     """
     for claim, applies in (
         ("refuses_bias", scheme.bias is not Scheme.bias),
-        ("refuses_content", scheme.dot_only or scheme.overrides("logits")),
+        ("refuses_content", scheme.dot_only or scheme.logits is not Scheme.logits),
         ("refuses_decay", decay != 1.0),
     ):
         if applies and (reason := getattr(attention_type, claim)):

@@ -33,8 +33,7 @@ from ape_cli.core.slow_steps import slow_step
 if TYPE_CHECKING:
     from ape_cli.experiment import Experiment, ExperimentSpec
     from ape_cli.storage.paths import StoragePath
-    from ape_cli.training.execution import ExistingRun
-    from ape_cli.training.process_group import ProcessGroup
+    from ape_cli.training.execution import ExistingRun, ProcessGroup
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +99,7 @@ def train(
                         note(line)
                     # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
-                    others = sizes.opened(experiment.dataset, spec.tests.generalise, experiment.config)
+                    others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
                 try:
                     done = trial.run_trial(
                         experiment,
@@ -118,7 +117,7 @@ def train(
         raise typer.Exit(130)
     if group.first:
         with slow_step("computing scores to compare with"):
-            comparison = compared(experiment.dataset, registry, spec) if done.evaluation else None
+            comparison = compared(experiment.data, registry, spec) if done.evaluation else None
         missing = comparison.missing if comparison else ()
         commands = [_again(ctx, experiment, other, given) for other in missing]
         print_trained(done, comparison, commands, folders.results, as_json)

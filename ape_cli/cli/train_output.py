@@ -16,7 +16,7 @@ from ape_cli.core.numbers import perplexity, perplexity_text
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentSpec
-    from ape_cli.experiment.generalisation import ExtraEvaluations
+    from ape_cli.experiment.spec import ExtraEvaluations
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
@@ -60,7 +60,7 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
 
 def note_data(experiment: Experiment) -> None:
     """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
-    from ape_cli.experiment.datasets import tell_overlap
+    from ape_cli.experiment.choice import tell_overlap
     from ape_cli.reports.descriptions import size_words
 
     config, data = experiment.config, experiment.data

@@ -28,11 +28,10 @@ from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches
 from ape_cli.data.batches import WHOLE, Padding, SequenceBatch, Share, exact_length
-from ape_cli.data.collation import Window, collate, whole_numbers
+from ape_cli.data.collation import PositionReading, Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
 from ape_cli.data.manifest import DatasetPlan, Manifest, complete_manifest, open_shard
 from ape_cli.data.position_maps import RowPositions
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.storage import files, image_rows
 from ape_cli.storage.parquet import ROW_GROUP, read_group
 from ape_cli.storage.paths import StoragePath, storage_path

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -72,7 +72,7 @@ class DatasetPlan(Frozen):
 
     _compact = omitted_if_none("image", "source_order", "tagged", "code")
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The SHA-256 of the plan. Each shard carries it, so that an interrupted dataset can be completed."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
@@ -90,7 +90,7 @@ class DatasetPlan(Frozen):
         changed = (name for name in new | old if old.get(name) != new.get(name))
         return [*code, *(f"{name} {old.get(name)!r} there, {new.get(name)!r} now" for name in changed)]
 
-    @property
+    @cached_property
     def linearisation(self) -> str | None:
         """The name of the linearisation in tables, folders and runs; None for data without an order."""
         return linearisation.name(self.order, self.source_order)

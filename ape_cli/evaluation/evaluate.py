@@ -26,11 +26,12 @@ import torch
 from ape_cli import tasks
 from ape_cli.core import memory, plugins
 from ape_cli.core.errors import LEFT_OUT, ApeError, DataError, RunError, UsageError, pick
+from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation.metrics import MetricSums, greedy, teacher_forced
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.generalisation import ExtraEvaluations, check_decoding
+from ape_cli.experiment.generalisation import check_decoding
+from ape_cli.experiment.spec import ExtraEvaluations
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import check_installed, of_experiment, own_files, warn_if_changed
@@ -66,22 +67,22 @@ def evaluate(
     if isinstance(data, Dataset):
         pick("decoding", decode, DECODINGS)
         data = Experiment(check_fits(run, data, data.split(split), decode).config, data)
-    record, part = run.record, data.dataset.split(split)
+    record, part = run.record, data.data.split(split)
     tune()
-    code, other = _code(record, data.dataset, decode)
+    code, other = _code(record, data.data, decode)
     model = of_experiment(data)
     load_weights(run, model)
     metrics = scores(model.to(device), data, part, decode=decode, batch_size=batch_size, stop=stop)
     evaluation = {
         "run": run.name,
-        "dataset": data.dataset.name,
-        "fingerprint": data.dataset.fingerprint,
+        "dataset": data.data.name,
+        "fingerprint": data.data.fingerprint,
         "split": split,
         "decode": decode,
         "rows": part.rows,
-        **({} if data.dataset.plan.rows["train"] else {"test_only": True}),
+        **({} if data.data.plan.rows["train"] else {"test_only": True}),
         **({"own_files": code} if code else {}),
-        **_plan(data.dataset, record),
+        **_plan(data.data, record),
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
@@ -151,8 +152,8 @@ def how_to_write(experiment: Experiment) -> tuple[BaseTask | None, PositionReadi
 
     Raises the errors of `check_decoding`.
     """
-    check_decoding(experiment.dataset, "greedy")
-    data, reading = experiment.dataset, experiment.reading
+    check_decoding(experiment.data, "greedy")
+    data, reading = experiment.data, experiment.reading
     if not has_open_positions(data.structure, reading.tagged):
         return None, reading
     return tasks.recorded(data.task, data.order, data.parameters), reading

@@ -35,7 +35,7 @@ from torch.nn import functional
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import Batch, SequenceBatch
-from ape_cli.data.position_reading import PositionReading
+from ape_cli.data.collation import PositionReading
 from ape_cli.models.device import forward_pass, products
 from ape_cli.models.transformer import Model, SequenceModel, forward, to_device
 from ape_cli.structure import Seq

@@ -7,8 +7,7 @@ Training, evaluation and sweeps take it as it is.
 |---|---|
 | `spec` | what a user asks for, how layers of it are merged, and the configuration it gives |
 | `spec_files` | the files of `ape train --config`: TOML, or the `run.json` of a run |
-| `choice` | the dataset that a spec names |
-| `datasets` | a dataset that may be missing: its plan, and its generation |
+| `choice` | the dataset that a spec names, which may be missing: its plan, and its generation |
 | `reading` | as which structure and by which map a model reads positions, and images as tokens |
 | `generalisation` | the evaluations after training, and test rows at other sizes than those of training |
 | `resolution` | `Experiment`, `resolve`, and the fields of a configuration that scheme, attention and data decide |

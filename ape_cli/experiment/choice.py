@@ -1,26 +1,30 @@
-"""The choice of the dataset of an experiment. Only manifests are read, and nothing is generated."""
+"""The dataset of an experiment: its choice, for which only manifests are read, its plan, and its generation."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError, UsageError
+from ape_cli.core.errors import ApeError, BusyError, DataError, UsageError
+from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.validation import checked_name
-from ape_cli.data import generation
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, read_manifest
-from ape_cli.experiment import datasets
+from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, missing_shards, read_manifest
 from ape_cli.experiment.reading import UnreadableError, structure_for
 from ape_cli.experiment.spec import ExperimentSpec
+from ape_cli.runs import config
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, example, linearisation, parse_structure
+from ape_cli.tasks import BaseTask
 
 logger = logging.getLogger(__name__)
 _PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose default tasks are tried first, in this order
@@ -65,8 +69,8 @@ def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset
         order, source_order = linearisation.parse(record.order)
         same = {name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")}
         plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
-        return datasets.missing(folder, plan, record, record.fingerprint)
-    data = datasets.existing(folder, read_manifest(folder))
+        return missing(folder, plan, record, record.fingerprint)
+    data = existing(folder, read_manifest(folder))
     if not data.plan.rows["train"]:
         fix = "name another dataset; `ape eval` evaluates runs on this one"
         raise DataError("the dataset has no training rows", got=str(folder), fix=fix)
@@ -78,12 +82,12 @@ def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset
 def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[DatasetRecord] = ()) -> Dataset:
     """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
     assert request.task is not None
-    task, plan, folder = datasets.preset_plan(request.task, request.order, request.preset, root, request.sizes)
+    task, plan, folder = preset_plan(request.task, request.order, request.preset, root, request.sizes)
     if not manifest_path(folder).exists():
         planned = [plan.linearisation, plan.task, plan.parameters, plan.seed, plan.rows]
         same = (r for r in reversed(records) if [r.order, r.task, r.parameters, r.seed, r.rows] == planned)
         fingerprint = next((record.fingerprint for record in same), "")
-        return datasets.missing(folder, plan, task, fingerprint, made_by=task)
+        return missing(folder, plan, task, fingerprint, made_by=task)
     manifest = read_manifest(folder)
     if manifest.plan != plan:
         raise DataError(
@@ -92,7 +96,7 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
             allowed=f"what task {request.task} has at preset {request.preset}",
             fix="move it away, name another folder with `datasets`, or name it with `data`",
         )
-    return datasets.existing(folder, manifest, task)
+    return existing(folder, manifest, task)
 
 
 def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath) -> Dataset:
@@ -106,14 +110,14 @@ def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath
         raise UsageError("the configuration file already names a dataset", got=f"order {request.order}", fix=fix)
     folder = root / checked_name("name of the dataset", record.name)
     if manifest_path(folder).exists():
-        data = datasets.existing(folder, read_manifest(folder))
+        data = existing(folder, read_manifest(folder))
         data.required = record.fingerprint
-        datasets.check_fingerprint(data)
+        check_fingerprint(data)
         return data
     with suppress(ApeError, OSError):  # the folder that the run recorded, if it is on this machine
         manifest = read_manifest(recorded := Path(record.path))
         if manifest.fingerprint == record.fingerprint:
-            return datasets.existing(recorded, manifest)
+            return existing(recorded, manifest)
     try:
         task = tasks.recorded(record.task, record.order, record.parameters)
         plan = generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
@@ -123,7 +127,7 @@ def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath
             got=f"{folder}: {error.what}",
             fix="generate it with its own options, and name it with `data`",
         ) from error
-    data = datasets.missing(folder, plan, record, record.fingerprint, made_by=task)
+    data = missing(folder, plan, record, record.fingerprint, made_by=task)
     data.required = record.fingerprint
     return data
 
@@ -146,7 +150,7 @@ def _newest(request: ExperimentSpec, root: StoragePath) -> Dataset:
     if readable:
         newest, manifest = max(readable, key=lambda pair: manifest_path(pair[0]).stat().st_mtime_ns)
         logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
-        return datasets.existing(newest, manifest)
+        return existing(newest, manifest)
     defaults = default_tasks(only_ordered=order is not None)
     task = next((task for kind, task in defaults.items() if _is_readable(scheme, example(kind), structure)), None)
     if task is None:
@@ -196,7 +200,7 @@ def default_tasks(only_ordered: bool) -> dict[str, str]:
 def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
     """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
     request = ExperimentSpec(preset=preset, scheme="none", task=task, order=order)
-    return datasets.generated(find_dataset(request, root))
+    return generated(find_dataset(request, root))
 
 
 def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
@@ -207,3 +211,106 @@ def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
     if manifest_path(existing).exists():
         logger.info(f"data: {folder}, at the sizes of preset {request.preset}; the existing {existing} is not used")
         logger.info(f"to train on the existing dataset, use `data={existing}` in place of `task`")
+
+
+_DATA_SEED = 42
+_WAIT = 2.0  # seconds between two attempts to generate a dataset that another process generates
+
+
+def existing(folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> Dataset:
+    """The dataset of a manifest, some of whose shards may be missing."""
+    if missing_shards(folder, manifest):
+        return missing(folder, manifest.plan, manifest, manifest.fingerprint, made_by)
+    return Dataset(folder, manifest)
+
+
+def missing(
+    folder: StoragePath,
+    plan: DatasetPlan,
+    means: Manifest | DatasetRecord | BaseTask,
+    fingerprint: str,
+    made_by: BaseTask | None = None,
+) -> Dataset:
+    """A dataset that is missing or incomplete, whose mean sizes are those of `means`."""
+    sizes = means.mean_size, means.mean_tokens
+    return Dataset(folder, plan=plan, means=sizes, fingerprint=fingerprint, made_by=made_by)
+
+
+def planned_dataset(task: BaseTask, plan: DatasetPlan, folder: StoragePath) -> Dataset:
+    """The dataset of a plan of a task in a folder, which may be missing. Raises `DataError` if it is damaged."""
+    if manifest_path(folder).exists():
+        return existing(folder, read_manifest(folder), task)
+    return missing(folder, plan, task, "", task)
+
+
+def preset_plan(
+    task: str, order: str | None, preset: str, root: StoragePath, chosen_sizes: str | None = None
+) -> tuple[BaseTask, DatasetPlan, StoragePath]:
+    """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER][-sizes-…]-PRESET.
+
+    `order` is the name of a linearisation, or the order of the target if the preset has one for sources. A task with
+    fixed rows has one dataset for all presets, with all of its rows. `chosen_sizes`, such as `1-20,30`, replace the
+    sizes of the preset. Each has the same number of rows, which is rounded up.
+
+    Raises `UsageError` if the task has no such sizes.
+    """
+    chosen, task_class = config.preset(preset), tasks.load(task)
+    sizes = task_class.options_at(preset, chosen.sizes)
+    if chosen_sizes is not None:
+        extents = task_class.replaced_by_sizes()
+        sizes = {k: v for k, v in sizes.items() if k not in extents} | {"sizes": chosen_sizes}
+    written = chosen.linearisation(order) if task_class.ordered else order
+    sized = tasks.make(task, *linearisation.parse(written), **sizes)
+    rows: Mapping[str, int] = chosen.rows
+    if sized.fixed_rows:
+        rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED)
+    elif chosen_sizes is not None:
+        count = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
+        rows = {split: -(-total // count[split]) for split, total in rows.items()}
+    folder = root / (sized.title if sized.fixed_rows else f"{sized.title}-{preset}")
+    return sized, generation.plan(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
+
+
+def generated(data: Dataset) -> Dataset:
+    """Complete a dataset. If it is missing, generate it, or wait for another process that generates it.
+
+    Returns the same dataset, which is no longer missing. Raises `DataError` if it cannot be generated, or is damaged.
+    """
+    waiting = False
+    while data.missing and data.made_by is not None:
+        try:
+            with slow_step(f"generating {data.folder} ({sum(data.plan.rows.values()):,} rows)"):
+                outcome = generation.generate(data.made_by, data.plan, data.folder, verify=False)
+        except BusyError as error:
+            if not waiting:
+                logger.info(f"waiting: {error.summary}")
+            waiting = True
+            time.sleep(_WAIT)
+        else:
+            data.reload()
+            if outcome.written:
+                logger.info(f"generated {data.folder} ({outcome.written:,} rows)")
+    if data.missing:
+        data.reload()  # raises an error, unless it is there by now
+    check_fingerprint(data)
+    tell_overlap(data)
+    return data
+
+
+def tell_overlap(data: Dataset) -> None:
+    """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
+    if not data.missing and not data.overlap_told:
+        data.overlap_told = True
+        if line := overlap.remark(data):
+            logger.warning(f"overlap in {data.name}: {line}")
+
+
+def check_fingerprint(data: Dataset) -> None:
+    """Check that a dataset is the one that a configuration file names. Raises `DataError` if it is another one."""
+    if data.required not in (None, data.fingerprint):
+        raise DataError(
+            "this is not the dataset that the configuration file names",
+            got=f"{data.folder}: fingerprint {data.fingerprint[:16]}…",
+            allowed=f"{data.required[:16]}…" if data.required else None,
+            fix="choose another folder with `datasets`, or name a dataset with `data`",
+        )

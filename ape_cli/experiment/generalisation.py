@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, UsageError, brief, pick
-from ape_cli.core.numbers import whole_numbers
+from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.experiment.datasets import generated, planned_dataset
+from ape_cli.experiment.choice import generated, planned_dataset
 from ape_cli.experiment.reading import row_positions
 from ape_cli.runs.config import Config
-from ape_cli.runs.record import DECODINGS
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
@@ -32,36 +29,9 @@ from ape_cli.tasks._trees import has_open_positions, unfolds
 
 logger = logging.getLogger(__name__)
 
-AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
 MULTIPLES = (1, 1.25, 1.5, 2, 3, 5)
 ROWS = 1000  # test rows of each size
 _MOST_TOKENS = 2000  # mean tokens of a row; sizes with more are left out, because attention is quadratic
-
-
-@dataclass(frozen=True)
-class ExtraEvaluations:
-    """What a run is evaluated on once it is trained, in addition to its test split with teacher forcing.
-
-    generalise: the sizes of other test rows. True stands for `MULTIPLES` of the largest training size, False for none.
-    decode: with `greedy`, all test rows are also decoded greedily.
-
-    Raises `UsageError` for an unknown decoding.
-    """
-
-    generalise: bool | tuple[int, ...] = False
-    decode: str = DECODINGS[0]
-
-    def __post_init__(self) -> None:
-        """Check the decoding."""
-        pick("decoding", self.decode, DECODINGS, field="decode")
-
-    def decodings(self, data: Dataset) -> tuple[str, ...]:
-        """The decodings in which a run on the data is evaluated. Images have no greedy decoding."""
-        both = self.decode != DECODINGS[0] and data.image is None
-        return DECODINGS if both else DECODINGS[:1]
-
-
-NO_EXTRA_EVALUATIONS = ExtraEvaluations()  # only the test split, with teacher forcing
 
 
 def check_decoding(data: Dataset, decode: str) -> None:
@@ -78,29 +48,6 @@ def check_decoding(data: Dataset, decode: str) -> None:
     if has_open_positions(data.structure, data.plan.tagged):
         plugins.check_installed(tasks, "task", data.task)
         unfolds(tasks.load(data.task), data.structure, data.plan.tagged)
-
-
-def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
-    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true. None: no sizes.
-
-    Raises `UsageError` if they are not valid.
-
-    >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(None)
-    ((30, 50, 51, 52), (1, 2), True, False)
-    """
-    if sizes is None or isinstance(sizes, bool) or sizes == AUTO:
-        return bool(sizes)
-    numbers = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
-    if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
-        allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
-        raise UsageError(
-            "bad `generalise`",
-            got=brief(sizes),
-            allowed=allowed,
-            fix="for example `generalise=30,50,100`",
-            field="generalise",
-        )
-    return tuple(sorted(set(numbers)))
 
 
 def multiples(largest: int) -> list[int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation, position_maps
+from ape_cli.data.collation import PositionReading
 from ape_cli.data.position_maps import PositionSampler, RowPositions
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, preset
 from ape_cli.storage.sources import NOT_MIRRORED
@@ -37,7 +38,11 @@ def structure_for(scheme: str, data: Structure, chosen: Structure | None = None)
     Raises `UsageError` if the scheme cannot read `chosen`, and `UnreadableError` if the data has no such positions or
     none that the scheme can read.
     """
-    loaded = position.load(scheme)
+    return _structure_for(position.load(scheme), scheme, data, chosen)  # type: ignore[arg-type]
+
+
+@cache
+def _structure_for(loaded: type[Scheme], scheme: str, data: Structure, chosen: Structure | None) -> Structure:
     line = LinePlace() if data != Seq() and Seq() in factors_of(data) else Seq()
     if chosen is not None and line == Seq():
         chosen = chosen.algebra  # so that the same reading has one name
@@ -83,8 +88,9 @@ def row_positions(config: Config) -> RowPositions | None:
 
     Raises `UsageError` for options that are not valid, and `ApeError` for a user's own map that breaks a rule.
     """
-    made = _checked_map(config)
-    return None if config.positions == position_maps.PLAIN else RowPositions(made, config.seed, config.is_joined)
+    if config.positions == position_maps.PLAIN and not config.positions_options:
+        return None
+    return RowPositions(_checked_map(config), config.seed, config.is_joined)
 
 
 def _checked_map(config: Config) -> PositionSampler:
@@ -99,9 +105,10 @@ def check_map(config: Config, data: Structure, decay: float) -> None:
     `decay`: the locality bias. Raises `MapError`, with the reason, if it does not, `UnreadableError` if the positions
     that are read have coordinates that no map acts on, and the errors of `row_positions`.
     """
-    name, made = config.positions, _checked_map(config)
-    if name == position_maps.PLAIN:
+    name = config.positions
+    if name == position_maps.PLAIN and not config.positions_options:
         return
+    made = _checked_map(config)
     what, got = f"positions={name} cannot be used here", f"scheme {config.scheme}"
     if config.kind == "image":
         reason = "the tokens of an image are not read along a line"

@@ -16,14 +16,14 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.user_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
+from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
-from ape_cli.data.position_reading import PositionReading
-from ape_cli.experiment.datasets import generated
+from ape_cli.experiment.choice import generated
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.reading import augmented, check_greatest, check_map, position_reading, structure_for, tokenising
 from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.position import Scheme
-from ape_cli.runs.config import MODELS, Config, ImageConfig, SequenceConfig
+from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset
 from ape_cli.structure import Structure, left_out
 
 logger = logging.getLogger(__name__)
@@ -50,13 +50,14 @@ class Experiment:
 
         The kind of attention is among them, and so is the locality bias that it turned off.
         """
-        plain = ExperimentSpec(
-            preset=self.config.preset,
-            scheme=self.config.scheme,
-            seed=self.config.seed,
-            model=getattr(self.config, "model", MODELS[0]),
+        config = self.config
+        kept = {name: getattr(config, name) for name in ("preset", "scheme", "seed", "model") if hasattr(config, name)}
+        plain = type(config)(
+            **kept, **preset(config.preset).of(config.kind), decay=float(position.load(config.scheme).default_decay)
         )
-        complete_plain = complete(plain.config(self.config.kind), self.data).model_dump()
+        if isinstance(plain, ImageConfig):
+            plain = plain.model_copy(update={"augment": augmented(plain, self.data.parameters)})
+        complete_plain = _sized(plain, self.data).model_dump()
         fields, options = self.config.model_dump(), {"scheme_options", "attention_options", "positions_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
         changed |= {"model": "decoder"} if self.config.is_joined else {}
@@ -88,12 +89,6 @@ class Experiment:
     def is_named(self) -> bool:
         """Whether everything is known that the name of the run depends on."""
         return bool(self.data.fingerprint) and self.is_sized
-
-    @property
-    def dataset(self) -> Dataset:
-        """The dataset, which is there (`prepared`)."""
-        assert not self.data.missing
-        return self.data
 
     def batch_options(self, *, training: bool = False) -> BatchOptions:
         """How a split of the data makes the batches that the model reads."""
@@ -192,6 +187,8 @@ def _sized(config: Config, data: Dataset) -> Config:
     if isinstance(config, ImageConfig):
         assert data.image is not None
         size: int | None = math.prod(tokenising(config).grid(*data.image[:2]))
+    elif not bounded and config.positions == position_maps.PLAIN:
+        size = None
     else:
         reading = position_reading(config, data.structure)
         structure, positions, size = reading.structure, reading.positions, config.max_size

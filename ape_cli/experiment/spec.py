@@ -6,7 +6,8 @@ them, and a sweep lists several values of each (`sweep/specification.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -15,14 +16,15 @@ from pydantic_core import to_jsonable_python
 from ape_cli import attention, position
 from ape_cli.core import part_options
 from ape_cli.core.errors import UsageError, brief, pick, unknown
+from ape_cli.core.numbers import whole_numbers
 from ape_cli.core.validation import Whole
 from ape_cli.data import position_maps
-from ape_cli.experiment import generalisation
-from ape_cli.experiment.generalisation import ExtraEvaluations
+from ape_cli.data.loader import Dataset
 from ape_cli.runs.config import KINDS, MODELS, Config, preset, settable
-from ape_cli.runs.record import DatasetRecord
+from ape_cli.runs.record import DECODINGS, DatasetRecord
 from ape_cli.storage.paths import StoragePath, storage_path
 
+AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
 PRECISIONS = ["fp32", "tf32", "bf16"]
 _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a part, and the options of such a part
     "scheme": position.options,
@@ -67,12 +69,58 @@ def _size_text(sizes: Any) -> Any:
     return sizes
 
 
-def _path(text: Any) -> Any:
-    return storage_path(text) if isinstance(text, str) else text
+@dataclass(frozen=True)
+class ExtraEvaluations:
+    """What a run is evaluated on once it is trained, in addition to its test split with teacher forcing.
+
+    generalise: the sizes of other test rows. True stands for `MULTIPLES` of the largest training size, False for none.
+    decode: with `greedy`, all test rows are also decoded greedily.
+
+    Raises `UsageError` for an unknown decoding.
+    """
+
+    generalise: bool | tuple[int, ...] = False
+    decode: str = DECODINGS[0]
+
+    def __post_init__(self) -> None:
+        """Check the decoding."""
+        pick("decoding", self.decode, DECODINGS, field="decode")
+
+    def decodings(self, data: Dataset) -> tuple[str, ...]:
+        """The decodings in which a run on the data is evaluated. Images have no greedy decoding."""
+        both = self.decode != DECODINGS[0] and data.image is None
+        return DECODINGS if both else DECODINGS[:1]
 
 
+NO_EXTRA_EVALUATIONS = ExtraEvaluations()  # only the test split, with teacher forcing
+
+
+def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
+    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true. None: no sizes.
+
+    Raises `UsageError` if they are not valid.
+
+    >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(None)
+    ((30, 50, 51, 52), (1, 2), True, False)
+    """
+    if sizes is None or isinstance(sizes, bool) or sizes == AUTO:
+        return bool(sizes)
+    numbers = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
+    if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
+        allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
+        raise UsageError(
+            "bad `generalise`",
+            got=brief(sizes),
+            allowed=allowed,
+            fix="for example `generalise=30,50,100`",
+            field="generalise",
+        )
+    return tuple(sorted(set(numbers)))
+
+
+Folder = Annotated[StoragePath, BeforeValidator(lambda path: storage_path(path) if isinstance(path, str) else path)]
 Sizes = Annotated[str | None, BeforeValidator(_size_text)]  # a file may also list them
-Generalise = Annotated[bool | tuple[int, ...], BeforeValidator(generalisation.parse)]  # a file may give text or a list
+Generalise = Annotated[bool | tuple[int, ...], BeforeValidator(parse)]  # a file may give text or a list
 
 
 class ExperimentSpec(BaseModel):
@@ -91,7 +139,7 @@ class ExperimentSpec(BaseModel):
     scheme: str = Field(default="", examples=["rope"])
     task: str | None = None
     sizes: Sizes = None
-    data: Annotated[StoragePath | None, BeforeValidator(_path)] = Field(default=None, examples=["copy-small"])
+    data: Folder | None = Field(default=None, examples=["copy-small"])
     order: str | None = Field(default=None, examples=["depth"])
     seed: Whole = 42
     structure: str | None = Field(default=None, examples=["seq*tree(2)"])

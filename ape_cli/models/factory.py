@@ -21,7 +21,7 @@ from ape_cli import attention, position
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.position_reading import PositionReading
+from ape_cli.data.collation import PositionReading
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import structure_for, tokenising
 from ape_cli.experiment.resolution import make_attention, make_scheme
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 def of_experiment(experiment: Experiment) -> Model:
     """The model of an experiment, with the weights of its seed."""
-    config, data, read = experiment.config, experiment.dataset, experiment.reading.structure
+    config, data, read = experiment.config, experiment.data, experiment.reading.structure
     if not isinstance(config, ImageConfig):
         return _of_sequences(config, data.structure, read, data.ids)
     moments = data.manifest.moments

@@ -42,23 +42,31 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ape_cli.core import part_options, plugins, renamed, user_parts
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.position._context import AttentionPair, Context
 from ape_cli.position._rules import (
     RULES,
-    check_hooks,
     check_reach,
-    constructed,
     reads_positions,
-    without_hooks,
 )
-from ape_cli.position._scheme import FastScheme, Properties, Role, Scheme, Shape, Side, global_seed, planner
+from ape_cli.position._scheme import (
+    FastScheme,
+    Properties,
+    Role,
+    Scheme,
+    Shape,
+    Side,
+    constructed,
+    global_seed,
+    planner,
+)
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
@@ -162,3 +170,28 @@ def make(
     chosen = part_options.settings(name, settings, options(name))
     shape = Shape(d_model=d_model, heads=heads, structure=algebra, max_size=max_size, decay=rate, generator=generator)
     return constructed(scheme, name, shape, chosen)
+
+
+def check_hooks(scheme: Scheme) -> None:
+    """Apply the rules to a user's own scheme, once for each of its shapes and options.
+
+    The weights of the scheme, and the state of the global generator, stay as they are. Raises `ApeError` for a hook
+    that fails, or that breaks a rule.
+    """
+    user_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme._made_with)
+
+
+def without_hooks(scheme: type[Scheme]) -> ApeError | None:
+    """The error for a scheme that overrides no hook, None for others.
+
+    Schemes of ape itself, and schemes with a locality bias of their own, may override no hook.
+    """
+    hooks = ("embed", "rotate", "bias", "decay", "logits")
+    if not plugins.is_user_class(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, hooks)):
+        return None
+    return ApeError(
+        f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
+        got=f"class {scheme.__name__} ({user_parts.files(scheme)[0]})",
+        allowed=", ".join(hooks),
+        fix="write one of these methods",
+    )

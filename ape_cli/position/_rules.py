@@ -19,64 +19,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from ape_cli.core import plugins, user_parts
-from ape_cli.core.errors import ApeError, said
+from ape_cli.core.errors import ApeError
 from ape_cli.position._context import AttentionPair
-from ape_cli.position._scheme import Homomorphism, Scheme, Shape, global_seed, unstored, values_lost
+from ape_cli.position._scheme import Homomorphism, Scheme, constructed
 from ape_cli.structure import Cyclic, Structure, Tree
 
-_HOOKS = ("embed", "rotate", "bias", "decay", "logits")
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
 _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
 _AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
 _TYPE = "keep the dtype of what the hook is given: `p.to(x.dtype)`"
-
-
-def without_hooks(scheme: type[Scheme]) -> ApeError | None:
-    """The error for a scheme that overrides no hook, None for others.
-
-    Schemes of ape itself, and schemes with a locality bias of their own, may override no hook.
-    """
-    if not plugins.is_user_class(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, _HOOKS)):
-        return None
-    return ApeError(
-        f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
-        got=f"class {scheme.__name__} ({user_parts.files(scheme)[0]})",
-        allowed=", ".join(_HOOKS),
-        fix="write one of these methods",
-    )
-
-
-def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
-    """A scheme of this class and name. Raises `ApeError` if the constructor fails and is not that of ape itself."""
-    what, call_first = f"scheme {name!r} cannot be made", "call super().__init__(shape) first in `__init__`"
-    try:
-        with global_seed(shape.generator):
-            scheme = kind(shape, **options)
-    except ApeError:
-        raise
-    except (Exception, SystemExit) as error:
-        if not plugins.is_user_class(kind):
-            raise
-        missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{said(error)}{user_parts.place(error, user_parts.files(kind))}"
-        raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
-    if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({user_parts.files(kind)[0]})", fix=call_first)
-    for buffer, values in unstored(scheme).items():
-        if values.is_meta:
-            raise values_lost(scheme, buffer)
-    scheme.name, scheme._made_with = name, options
-    return scheme
-
-
-def check_hooks(scheme: Scheme) -> None:
-    """Apply the rules to a user's own scheme, once for each of its shapes and options.
-
-    The weights of the scheme, and the state of the global generator, stay as they are. Raises `ApeError` for a hook
-    that fails, or that breaks a rule.
-    """
-    user_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme._made_with)
 
 
 def reads_positions(scheme: Scheme) -> bool:

@@ -33,7 +33,7 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, pick, said
 from ape_cli.core.extras import how_to_install
-from ape_cli.core.ranges import spans
+from ape_cli.core.numbers import spans
 from ape_cli.reports import palette
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.layout import by_column

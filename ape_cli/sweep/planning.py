@@ -16,9 +16,10 @@ from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentSpec, find_dataset, resolve
-from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations, LengthGeneralisation, sizes_for
+from ape_cli.experiment.generalisation import LengthGeneralisation, sizes_for
 from ape_cli.experiment.reading import MapError, UnreadableError
 from ape_cli.experiment.resolution import prepared
+from ape_cli.experiment.spec import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry

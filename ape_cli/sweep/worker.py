@@ -23,7 +23,7 @@ from ape_cli.core.errors import ApeError, BusyError, messages_to
 from ape_cli.core.executors import Job, JobContext, failure
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations
+from ape_cli.experiment.spec import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry

@@ -81,7 +81,7 @@ class Trainer:
                 than there is.
             RunError: The stored state does not fit the run.
         """
-        config, data, device = experiment.config, experiment.dataset, execution.device
+        config, data, device = experiment.config, experiment.data, execution.device
         self.config, self.store, self.execution, self.on_gpu = config, store, execution, device.type == "cuda"
         with memory.explained("preparing the training", config.batch_size, data.mean_tokens):
             tune()

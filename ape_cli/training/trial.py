@@ -19,15 +19,14 @@ from ape_cli.core.slow_steps import slow_step
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations
+from ape_cli.experiment.spec import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
 from ape_cli.runs.registry import Registry, new_record
 from ape_cli.runs.run import Run
-from ape_cli.training.execution import Execution, ExistingRun
+from ape_cli.training.execution import Execution, ExistingRun, RankFailedError
 from ape_cli.training.loggers import LoggedRun, opened
-from ape_cli.training.process_group import RankFailedError
 from ape_cli.training.trainer import DivergenceError, Stopped, Trainer
 
 logger = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ def run_trial(
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
     """
-    config, data, group = experiment.config, experiment.dataset, execution.group
+    config, data, group = experiment.config, experiment.data, execution.group
     run, overwrite = registry.run_for(config, data), existing is ExistingRun.OVERWRITE
     status, has_state = group.broadcast(lambda: (None, False) if overwrite else _state(run))
     action = decide(status, existing, has_state=has_state)
@@ -123,7 +122,9 @@ def run_trial(
             if run.one_process and not overwrite:
                 _check_unchanged(run, status)
             if overwrite or (action is RunAction.START and run.one_process):
-                _clear(run, experiment)
+                if run.exists():
+                    factory.of_experiment(experiment)  # an error in the scheme leaves the files as they are
+                run.clear()
             trained = _train(run, experiment, action, execution)
     evaluations = _evaluations(run, experiment, execution, tests, others) if test else []
     own = next((e for e in evaluations if (e["fingerprint"], e["decode"]) == (data.fingerprint, "teacher")), None)
@@ -157,13 +158,6 @@ def _check_unchanged(run: Run, status: str | None) -> None:
         raise BusyError("another process trained this run in the meantime", got=f"{run.name}: {now}", fix="try again")
 
 
-def _clear(run: Run, experiment: Experiment) -> None:
-    """Remove the files of an earlier run. An error in the scheme leaves them as they are."""
-    if run.exists():
-        factory.of_experiment(experiment)
-    run.clear()
-
-
 def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execution) -> bool:
     """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date.
 
@@ -180,7 +174,7 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
                 code = own_files(config.scheme, config.attention, config.positions)
                 if action is RunAction.START:
                     device, variant = describe(execution.device), experiment.variant
-                    run.write_record(new_record(run, config, experiment.dataset, device, variant, group.size, code))
+                    run.write_record(new_record(run, config, experiment.data, device, variant, group.size, code))
                 else:
                     _note_changes(run, trainer)
                     run.resume(group.size, processor(), code)
@@ -190,7 +184,10 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
     except BaseException as error:
         try:
             if registered:
-                run.update(status="stopped" if _resumable(error) else "failed")
+                # a full disk can be freed; a run that has diverged would diverge again, and other errors are bugs
+                stops = Stopped | RankFailedError | KeyboardInterrupt | ApeError | OSError
+                resumable = isinstance(error, stops) and not isinstance(error, DivergenceError)
+                run.update(status="stopped" if resumable else "failed")
         except (ApeError, OSError) as second:  # for example, the disk is still full; the first error says more
             logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
@@ -199,15 +196,6 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
         logger.warning(f"{run.name} was finished elsewhere in the meantime: that run is kept, and this one discarded")
     _tidy(run, run.remove_state)
     return kept
-
-
-def _resumable(error: BaseException) -> bool:
-    """Whether a run may be continued after this error. A full disk can be freed, and a dataset be restored.
-
-    A run that has diverged would diverge again, and other errors are bugs.
-    """
-    stops = Stopped | RankFailedError | KeyboardInterrupt | ApeError | OSError
-    return isinstance(error, stops) and not isinstance(error, DivergenceError)
 
 
 def _note_training(run: Run, trainer: Trainer) -> None:
@@ -249,7 +237,7 @@ def _evaluations(
     run: Run, experiment: Experiment, execution: Execution, tests: ExtraEvaluations, others: Sequence[Dataset]
 ) -> list[dict[str, Any]]:
     """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
-    data, device, stop = experiment.dataset, execution.device, execution.stop
+    data, device, stop = experiment.data, execution.device, execution.stop
     own_rows = data.plan.rows["test"]
     if not own_rows:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")

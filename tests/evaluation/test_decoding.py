@@ -13,8 +13,8 @@ from ape_cli import position, tasks
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
+from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation import evaluate, metrics
 from ape_cli.structure import Seq, Structure, Tree, parse_structure
 from tests.conftest import write

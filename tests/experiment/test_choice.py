@@ -13,8 +13,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import ExperimentSpec, resolve
-from ape_cli.experiment.choice import find_dataset, preset_dataset
-from ape_cli.experiment.datasets import preset_plan
+from ape_cli.experiment.choice import find_dataset, preset_dataset, preset_plan
 from ape_cli.experiment.resolution import prepared
 from ape_cli.models import factory
 from ape_cli.position import Scheme
@@ -105,7 +104,7 @@ def test_learned_has_a_vector_for_each_position_of_the_longest_word(tmp_path: Pa
     """And not only for those of a word of mean length, whose last vector the longer half would share."""
     request = ExperimentSpec(preset="tiny", scheme="learned", task="copy", sizes="1-40")
     experiment = prepared(resolve(request, find_dataset(request, tmp_path)))
-    data = experiment.dataset
+    data = experiment.data
     scheme = factory.build(experiment.config, data.structure, data.ids).scheme
     nothing, at = torch.zeros(1, 40, experiment.config.d_model), torch.arange(1, 41).expand(1, 40)
     assert scheme.embed(nothing, scheme.context(at))[0].unique(dim=0).shape[0] == 40

@@ -9,7 +9,8 @@ import pytest
 
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment.generalisation import ExtraEvaluations, LengthGeneralisation, multiples, parse
+from ape_cli.experiment.generalisation import LengthGeneralisation, multiples
+from ape_cli.experiment.spec import ExtraEvaluations, parse
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 

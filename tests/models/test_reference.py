@@ -18,7 +18,7 @@ from ape_cli import position, tasks
 from ape_cli.attention import AttentionContext
 from ape_cli.core.vocabulary import EOS, SOS
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.position_reading import PositionReading
+from ape_cli.data.collation import PositionReading
 from ape_cli.evaluation import metrics
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws._subjects import examples
-from ape_cli.position import Scheme, Shape
-from ape_cli.position._rules import constructed
+from ape_cli.position import Scheme, Shape, constructed
 from ape_cli.position.matrix_power import MatrixPower
 from ape_cli.structure import parse_structure
 from tests.position.test_contract import READS, D, H, K, make, places

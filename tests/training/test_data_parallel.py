@@ -20,9 +20,8 @@ from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.reading import structure_for
 from ape_cli.models import checkpoint, factory, transformer
 from ape_cli.runs.config import Config
-from ape_cli.training import execution, process_group
-from ape_cli.training.execution import Execution
-from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup, RankFailedError
+from ape_cli.training import execution
+from ape_cli.training.execution import SINGLE_PROCESS, DistributedGroup, Execution, ProcessGroup, RankFailedError
 from ape_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -197,8 +196,8 @@ def test_variables_that_make_no_sense_are_said(name: str, value: str | None, mon
 def test_a_rank_says_which_one_it_waits_for_and_gives_up(
     rank: str, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(process_group, "_PATIENCE", 0.4)
-    monkeypatch.setattr(process_group, "_SILENCE", 0.1)
+    monkeypatch.setattr(execution, "_PATIENCE", 0.4)
+    monkeypatch.setattr(execution, "_SILENCE", 0.1)
     launched(monkeypatch, RANK=rank)
     caplog.set_level("INFO")
     with pytest.raises(RankFailedError, match=f"waited 0 seconds for {missing}"), execution.joined():

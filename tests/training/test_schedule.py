@@ -17,8 +17,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
-from ape_cli.training.execution import Execution
-from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
+from ape_cli.training.execution import SINGLE_PROCESS, Execution, ProcessGroup
 from ape_cli.training.schedule import learning_rate, schedule
 from ape_cli.training.trainer import Stopped, Trainer
 from tests.conftest import uneven_windows, write

@@ -15,10 +15,9 @@ from torch import Tensor
 from ape_cli.core.errors import UsageError, pick, unknown
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD
 from ape_cli.data.batches import Batch, SequenceBatch
-from ape_cli.data.collation import Side, Window, collate
+from ape_cli.data.collation import PositionReading, Side, Window, collate
 from ape_cli.data.image_batches import ImageBatch
 from ape_cli.data.loader import Dataset, ImageSplit, Split
-from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.evaluate import misfit
 from ape_cli.evaluation.metrics import written
