@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
-from ape_cli.cli.console import hint, note, tell
+from ape_cli.cli.console import print_error, print_hint, print_note
 from ape_cli.cli.folders import FOLDERS, with_folders
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
 from ape_cli.core import memory
@@ -96,7 +96,9 @@ class Command(TyperCommand):
         Of several processes that torchrun has started, only the first one runs a command that is not for several.
         """
         if is_launched() and os.environ["RANK"] != "0" and self.name not in self.RANKS:
-            note(f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}")
+            print_note(
+                f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}"
+            )
             ctx.exit()
         ctx.meta[self.WORDS] = list(args)
         args = [
@@ -161,22 +163,22 @@ class Command(TyperCommand):
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
 
         def message(line: str) -> None:
-            note(with_folders(line, _typed_folders(ctx)))
+            print_note(with_folders(line, _typed_folders(ctx)))
 
         try:
-            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint), explained():
+            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(print_hint), explained():
                 check_process()
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             if isinstance(error, ApeError):
                 error = as_typed(error, ctx)
-            raise typer.Exit(tell(error)) from None
+            raise typer.Exit(print_error(error)) from None
         except (MemoryError, RuntimeError) as error:
             if not memory.ran_out(error):
                 raise
-            raise typer.Exit(tell(as_typed(memory.out_of_memory(error), ctx))) from None
+            raise typer.Exit(print_error(as_typed(memory.out_of_memory(error), ctx))) from None
         except KeyboardInterrupt:
-            note("interrupted: run the same command again to continue")
+            print_note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
 
 
@@ -250,7 +252,7 @@ def note_changed(trained_with: Collection[UserCode]) -> set[str]:
 
     outdated = changed(trained_with)
     for part, runs in outdated.items():
-        note(change(part, runs))
+        print_note(change(part, runs))
     return {run for runs in outdated.values() for run in runs}
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # rich is imported when it is used
 _NAMED = 80  # characters of a file's name in an error
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Print a note on stderr: a line break in a name becomes visible. On a terminal, it is folded between words."""
     print(_folded(line, sys.stderr), file=sys.stderr)
 
@@ -38,19 +38,19 @@ def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
     return textwrap.fill(shown, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
-def hint(line: str) -> None:
+def print_hint(line: str) -> None:
     """Print a note about what else there is, on a terminal only."""
     if sys.stderr.isatty():
-        note(line)
+        print_note(line)
 
 
-def note_lines(text: str) -> None:
+def print_note_lines(text: str) -> None:
     """Print a text of several lines on stderr, such as the message of an error. Commands in it can be copied."""
     for line in text.split("\n"):
         print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
 
 
-def tell(error: ApeError | OSError) -> int:
+def print_error(error: ApeError | OSError) -> int:
     """Print a user error on stderr, and return the exit status of the program.
 
     Nothing is printed if the reader of a pipe has gone.
@@ -58,7 +58,7 @@ def tell(error: ApeError | OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return 1
     shown = user_error(error)
-    note_lines(f"error: {shown}")
+    print_note_lines(f"error: {shown}")
     return shown.exit_code
 
 
@@ -72,23 +72,23 @@ def user_error(error: ApeError | OSError) -> ApeError:
     return ApeError(what, got=got, fix=remedy(error))
 
 
-def say(line: str, indent: int = 0) -> None:
+def print_result(line: str, indent: int = 0) -> None:
     """Print a line of the result on stdout. On a terminal, it is folded between words, with an indent."""
     print(_folded(line, sys.stdout, indent), flush=True)
 
 
-def say_commands(commands: Iterable[str]) -> None:
+def print_commands(commands: Iterable[str]) -> None:
     """Print commands on stdout, each as one line, so that they can be copied from a narrow terminal too."""
     for command in commands:
         print(f"  {escaping.one_line(escaping.redacted(command))}", flush=True)
 
 
-def say_names(entries: Iterable[tuple[str, str]]) -> None:
+def print_names(entries: Iterable[tuple[str, str]]) -> None:
     """Print names and what they are, one in a line, with the descriptions below each other."""
     lines = list(entries)
     width = max(len(name) for name, _ in lines)
     for name, about in lines:
-        say(f"{name:<{width}}  {about}", indent=width + 2)
+        print_result(f"{name:<{width}}  {about}", indent=width + 2)
 
 
 def draw(drawn: Any) -> None:
@@ -114,14 +114,14 @@ class Visible:
             yield Segment(text if control else escaping.terminal(text), style, control)
 
 
-def answer(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print a result as JSON on stdout."""
     print(escaping.json(value))
 
 
 def ticker() -> Callable[[str], None]:
     """A function that prints a line of progress on a terminal, and nothing elsewhere."""
-    return note if sys.stderr.isatty() else lambda line: None
+    return print_note if sys.stderr.isatty() else lambda line: None
 
 
 @contextmanager

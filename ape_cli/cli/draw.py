@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli.console import draw, note, say_names, shown
+from ape_cli.cli.console import draw, print_names, print_note, shown
 from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, messages_to, pick, unknown
@@ -33,9 +33,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports import pictures
 
-    with messages_to(note):  # options are read before the command prints messages
+    with messages_to(print_note):  # options are read before the command prints messages
         kinds = pictures.every()
-    say_names((kind.name, kind.about) for kind in kinds)
+    print_names((kind.name, kind.about) for kind in kinds)
     raise typer.Exit
 
 
@@ -142,7 +142,7 @@ def picture(
     from ape_cli.storage import files
 
     files.write_bytes(out, encoded(material.title, rows, out.suffix[1:]))
-    note(f"written: {out}")
+    print_note(f"written: {out}")
 
 
 def _of_chosen_run(

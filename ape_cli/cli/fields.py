@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import answer, note, print_table, shown
+from ape_cli.cli.console import print_json, print_note, print_table, shown
 from ape_cli.cli.options import Json
 
 _MANY = 10**9  # limits from here on are only a protection
@@ -41,14 +41,14 @@ def fields(
         (decay,) = (line for line in lines if line["field"] == "decay")
         decay["value"] = position.load(scheme).default_decay if decay["value"] is None else decay["value"]
     if as_json:
-        answer(lines)
+        print_json(lines)
         return
     rows = [[line["field"], shown(line["value"]), line["allowed"], line["meaning"]] for line in lines]
     print_table(["field", preset, "allowed", "meaning"], rows)
-    note("for example: ape train --scheme rope --set lr_peak=0.001")
+    print_note("for example: ape train --scheme rope --set lr_peak=0.001")
     if scheme is None:
-        note("`ape fields --scheme rope` also lists the options of a scheme")
-    note("—: not set; another field, the scheme or the data decides")
+        print_note("`ape fields --scheme rope` also lists the options of a scheme")
+    print_note("—: not set; another field, the scheme or the data decides")
 
 
 def listed(preset: str, kind: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import typer
 
 from ape_cli.cli import completion, console
 from ape_cli.cli._app import Command, command, last_word
-from ape_cli.cli.console import answer, note, say
+from ape_cli.cli.console import print_json, print_note, print_result
 from ape_cli.cli.options import (
     DATA,
     DATASETS,
@@ -136,15 +136,15 @@ def gen(
         outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
     notes = chosen.notes(options.seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        note(f"no rows of {' and '.join(none)}: {chosen.why_none}")
+        print_note(f"no rows of {' and '.join(none)}: {chosen.why_none}")
     for line in notes:
-        note(line)
+        print_note(line)
     shared = overlap.of_dataset(outcome)
     if line := shared.words(plan):
-        note(f"overlap: {line}")
+        print_note(f"overlap: {line}")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
-        answer(
+        print_json(
             {
                 "dataset": str(target),
                 "rows": rows,
@@ -156,10 +156,10 @@ def gen(
             }
         )
     elif not outcome.written:
-        say(f"{target}: complete and verified, nothing to do ({total:,} rows: {splits})")
+        print_result(f"{target}: complete and verified, nothing to do ({total:,} rows: {splits})")
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
-        say(f"{target}: {outcome.written:,} rows written{of} ({splits})")
+        print_result(f"{target}: {outcome.written:,} rows written{of} ({splits})")
 
 
 def example(task: str) -> str:

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import answer, hint, note, note_lines, print_table, say, shown, ticker
+from ape_cli.cli.console import (
+    print_hint,
+    print_json,
+    print_note,
+    print_note_lines,
+    print_result,
+    print_table,
+    shown,
+    ticker,
+)
 from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
 from ape_cli.cli.scheme_tables import add_algebra, print_algebra, print_costs
@@ -39,29 +48,29 @@ def tasks(
 
     lines = _lines(tasks, line, names)
     if as_json:
-        answer(lines)
+        print_json(lines)
     elif names:
         for number, entry in enumerate(lines):
             if number:
-                say("")
+                print_result("")
             _print_task(entry)
     else:
         print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
-        hint("`ape tasks TASK` lists the options of a task")
+        print_hint("`ape tasks TASK` lists the options of a task")
 
 
 def _print_task(line: dict[str, Any]) -> None:
     """Print a task with its options."""
     from ape_cli import tasks
 
-    say(f"{line['task']}: {line['summary']}")
-    say(f"structure: {line['structure']}")
+    print_result(f"{line['task']}: {line['summary']}")
+    print_result(f"structure: {line['structure']}")
     if line["source"]:
-        say(f"source: {line['source']}")
+        print_result(f"source: {line['source']}")
     options = tasks.options_of(tasks.load(line["task"])).values()
     rows = [[flag(option.name), shown(option.default), option.help] for option in options]
     print_table(["option", "default", "meaning"], rows)
-    hint(f"for example: {example(line['task'])}")
+    print_hint(f"for example: {example(line['task'])}")
 
 
 @command("ape schemes rope alibi --wide")
@@ -123,7 +132,7 @@ def schemes(
             entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], chosen))
     if algebra:
         add_algebra(lines)
-    answer(lines) if as_json else _print_schemes(lines, wide)
+    print_json(lines) if as_json else _print_schemes(lines, wide)
 
 
 def _print_schemes(lines: Lines, wide: bool) -> None:
@@ -143,12 +152,12 @@ def _print_schemes(lines: Lines, wide: bool) -> None:
     print_table(heads, rows, numbers=["learns"])
     if wide:
         _print_more(lines)
-    note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
-    note("refers to: the path between two tokens, or the origin")
-    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
-    note("per-layer parameters are counted for a single layer")
+    print_note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
+    print_note("refers to: the path between two tokens, or the origin")
+    print_note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
+    print_note("per-layer parameters are counted for a single layer")
     if not wide:
-        hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
+        print_hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:
         print_costs([s["measured"] for s in lines])
     if any("algebra" in s for s in lines):
@@ -173,10 +182,10 @@ def _print_more(lines: Lines) -> None:
         for s in lines
     ]
     print_table(heads, rows)
-    note("content: whether positions are multiplied with it; options are set by --set learned=true, …")
-    note("memory: memory for L tokens, D channels, H heads and K channels of a head")
-    note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
-    note("locality: the default of c in the locality bias c^distance")
+    print_note("content: whether positions are multiplied with it; options are set by --set learned=true, …")
+    print_note("memory: memory for L tokens, D channels, H heads and K channels of a head")
+    print_note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
+    print_note("locality: the default of c in the locality bias c^distance")
 
 
 @command("ape attentions clustered linear")
@@ -197,7 +206,7 @@ def attentions(
             return {"attention": name, **cls.claims(), "options": attention.options(name)}
 
     lines = _lines(attention, line, names)
-    answer(lines) if as_json else _print_attentions(lines)
+    print_json(lines) if as_json else _print_attentions(lines)
 
 
 def _print_attentions(lines: Lines) -> None:
@@ -216,8 +225,10 @@ def _print_attentions(lines: Lines) -> None:
         for line in lines
     ]
     print_table(["attention", "weights", "takes", "acts in", "options", "cost", "source"], rows)
-    note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")
-    note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
+    print_note(
+        "takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout"
+    )
+    print_note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
 
 
 def _lines(package: Any, describe: Callable[[str], dict[str, Any]], names: list[str] | None) -> Lines:
@@ -233,7 +244,7 @@ def _lines(package: Any, describe: Callable[[str], dict[str, Any]], names: list[
         try:
             lines.append(describe(name))
         except ApeError as error:
-            note_lines(f"left out: {error}")
+            print_note_lines(f"left out: {error}")
     return lines
 
 

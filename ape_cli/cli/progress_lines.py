@@ -12,16 +12,16 @@ _BETWEEN = 60.0  # seconds between two lines
 class Repeated:
     """Calls a function once a minute in another thread, until it is stopped. `seconds`: another interval."""
 
-    def __init__(self, say: Callable[[], None], seconds: float = _BETWEEN) -> None:
+    def __init__(self, call: Callable[[], None], seconds: float = _BETWEEN) -> None:
         """Start the thread. The first call is after one interval."""
-        self.say, self.seconds, self.ended = say, seconds, threading.Event()
+        self.call, self.seconds, self.ended = call, seconds, threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
         while not self.ended.wait(self.seconds):
             with suppress(OSError):  # the reader of a pipe has gone; the command itself says so
-                self.say()
+                self.call()
 
     def stop(self) -> None:
         """End the thread. The function is not called afterwards."""

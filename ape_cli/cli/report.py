@@ -10,7 +10,7 @@ from typing import ClassVar
 import typer
 
 from ape_cli.cli._app import command, note_changed
-from ape_cli.cli.console import draw, note, say_names
+from ape_cli.cli.console import draw, print_names, print_note
 from ape_cli.cli.options import (
     FORMAT,
     SCORES,
@@ -34,9 +34,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports.views import every
 
-    with messages_to(note):  # options are read before the command prints messages
+    with messages_to(print_note):  # options are read before the command prints messages
         views = every()
-    say_names((view.name, view.about) for view in views)
+    print_names((view.name, view.about) for view in views)
     raise typer.Exit
 
 
@@ -149,16 +149,16 @@ def report(
         for kind, (name, figure) in itertools.product(kinds, figures.items()):
             path_of_plot = form.plots / f"{name}.{kind}"
             files.write_bytes(path_of_plot, encode(figure, kind))
-            note(f"written: {path_of_plot}")
+            print_note(f"written: {path_of_plot}")
     if progress and options.style in ("csv", "json"):
-        note(progress)
+        print_note(progress)
     if options.style == "rich" and form.to is None:
         draw(rendering.rich(document.tables))
     elif form.to is None:
         sys.stdout.write(document.text(scaled))
     else:
         files.write_text(form.to, document.text(scaled))
-        note(f"written: {form.to}")
+        print_note(f"written: {form.to}")
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from ape_cli.cli._app import command, note_changed, with_results
-from ape_cli.cli.console import answer, hint, note, print_table, say
+from ape_cli.cli.console import print_hint, print_json, print_note, print_result, print_table
 from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, flags_of, option, path
 from ape_cli.cli.sweep_runs import sweep_runs
 from ape_cli.core.errors import RunError, UsageError
@@ -88,12 +88,12 @@ def runs(
     if packing.pack is not None:
         _pack(packing.pack, [*registry.only(chosen.filter(status="finished")["run"])], chosen.height, as_json)
     elif as_json:
-        answer(chosen.to_dicts())
+        print_json(chosen.to_dicts())
     elif table.is_empty():
         first = with_results("train --scheme rope --task copy", folder.results)
-        note(f"no runs in {folder.results} yet; `{first}` trains one")
+        print_note(f"no runs in {folder.results} yet; `{first}` trains one")
     elif chosen.is_empty():
-        note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
+        print_note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
     else:
         _print_runs(chosen.to_dicts(), listing.wide, folder.results, old)
 
@@ -109,11 +109,11 @@ def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) ->
     total, refused = packing.pack(file, finished)
     packed = len(finished) - len(refused)
     if as_json:
-        answer({"packed": packed, "contains": total, "refused": refused})
+        print_json({"packed": packed, "contains": total, "refused": refused})
     else:
-        say(f"packed: {_count(packed)} without weights; {file} contains {total:,}")
+        print_result(f"packed: {_count(packed)} without weights; {file} contains {total:,}")
     if listed > len(finished):
-        note(f"left out: {_count(listed - len(finished))} not finished")
+        print_note(f"left out: {_count(listed - len(finished))} not finished")
     _end_if_refused(refused)
 
 
@@ -123,16 +123,18 @@ def _unpack(file: StoragePath, results: StoragePath, as_json: bool) -> None:
 
     written, present, refused = packing.unpack(file, results)
     if as_json:
-        answer({"unpacked": written, "present": present, "refused": refused})
+        print_json({"unpacked": written, "present": present, "refused": refused})
     else:
-        say(f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else ""))
+        print_result(
+            f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else "")
+        )
     _end_if_refused(refused)
 
 
 def _end_if_refused(refused: list[str]) -> None:
     """Name the runs that were refused, if there are any, and end with status 1."""
     for line in refused:
-        note(f"refused: {line}")
+        print_note(f"refused: {line}")
     if refused:
         raise typer.Exit(1)
 
@@ -167,9 +169,9 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, results: StoragePath, o
     numbers = ["steps", "seconds", "validation"]
     print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
     report = with_results("report", results)
-    hint(f"validation: best accuracy on the validation split; `{report}` has the scores of the test split")
+    print_hint(f"validation: best accuracy on the validation split; `{report}` has the scores of the test split")
     if not wide:
-        hint("--wide adds settings, preset, dataset, steps and seconds")
+        print_hint("--wide adds settings, preset, dataset, steps and seconds")
 
 
 def _setting(name: str, line: dict[str, Any]) -> str:
@@ -199,15 +201,15 @@ def rm(
     named = {run.name: run for run in map(registry.find, runs)}.values()
     for run in named:
         try:
-            note(f"{run.name} ({run.status})")
+            print_note(f"{run.name} ({run.status})")
         except RunError as error:  # a damaged run can be removed too
-            note(f"{run.name} (damaged: {error.summary})")
+            print_note(f"{run.name} (damaged: {error.summary})")
     count = _count(len(named))
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"cannot ask for confirmation to remove {count}", got="no terminal", fix="add --yes")
         if not typer.confirm(f"remove {count}?", err=True):
-            note("nothing was removed")
+            print_note("nothing was removed")
             raise typer.Exit(1)
     removed: list[str] = []
     try:
@@ -215,7 +217,7 @@ def rm(
             run.delete()
             removed.append(run.name)
             if not as_json:
-                say(f"removed: {run.folder}")
+                print_result(f"removed: {run.folder}")
     finally:  # also if another process trains one of them
         if as_json:
-            answer({"removed": removed})
+            print_json({"removed": removed})

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from ape_cli.cli.console import note, note_lines, print_table, ticker
+from ape_cli.cli.console import print_note, print_note_lines, print_table, ticker
 from ape_cli.core.errors import ApeError
 
 Lines = list[dict[str, Any]]
@@ -35,8 +35,8 @@ def print_costs(lines: Lines) -> None:
         for c in lines
     ]
     print_table(heads, rows, numbers=heads[3:])
-    note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
-    note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
+    print_note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
+    print_note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
 
 
 def add_algebra(lines: Lines) -> None:
@@ -55,7 +55,7 @@ def add_algebra(lines: Lines) -> None:
         try:
             every = algebra.representations(name)
         except ApeError as error:
-            note_lines(f"left out: {error}")
+            print_note_lines(f"left out: {error}")
             continue
         line["algebra"] = {
             "representations": [dataclasses.asdict(one) for one in every],
@@ -80,11 +80,11 @@ def print_algebra(lines: Lines) -> None:
         for case in measured["special_case_of"] + measured["contains"]:
             cases[case["special"], case["general"]] = case
     print_table(heads, rows)
-    note(f"errors are measured in float64, up to 10,000 steps and 40 levels; a law holds up to {LIMIT:g}")
-    note("kinds: elliptic operators rotate, hyperbolic ones stretch and shrink, unipotent ones shear")
+    print_note(f"errors are measured in float64, up to 10,000 steps and 40 levels; a law holds up to {LIMIT:g}")
+    print_note("kinds: elliptic operators rotate, hyperbolic ones stretch and shrink, unipotent ones shear")
     for law, about in LAWS.items():
         if law in laws:
-            note(f"{law}: {about}")
+            print_note(f"{law}: {about}")
     if cases:
         print_table(
             ["special case", "of", "by", "equal", "difference"],

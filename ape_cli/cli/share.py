@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from ape_cli.cli._app import command, dataset_folder
-from ape_cli.cli.console import answer, hint, note, say
+from ape_cli.cli.console import print_hint, print_json, print_note, print_result
 from ape_cli.cli.options import EXISTING, OUTPUT, Folders, Json, Place, ResultsFolder, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
@@ -48,10 +48,12 @@ def export(
     trained = open_registry(folder.results).find(run)
     metadata = exported.export(trained, out, overwrite=target.overwrite)
     if as_json:
-        answer({"run": trained.name, "folder": str(out), "files": list(exported.FILES), "scores": metadata["scores"]})
+        print_json(
+            {"run": trained.name, "folder": str(out), "files": list(exported.FILES), "scores": metadata["scores"]}
+        )
         return
-    say(f"{trained.name}: exported to {out}")
-    hint(f'`import ape_cli; model = ape_cli.load("{out}")` loads it in Python')
+    print_result(f"{trained.name}: exported to {out}")
+    print_hint(f'`import ape_cli; model = ape_cli.load("{out}")` loads it in Python')
 
 
 @command("ape push tree-copy --to USER/tree-copy --private")
@@ -82,7 +84,7 @@ def push(
     named = storage_path(what)
     folder = dataset_folder(named, folders.datasets)
     if manifest_path(folder).exists():
-        note(f"uploading the dataset {folder}")
+        print_note(f"uploading the dataset {folder}")
         kind, address = "dataset", hub.push_dataset(_local(folder), to, private=private)
     elif (named / exported.CONFIG).is_file():
         kind, address = "model", hub.push_model(_local(named), to, private=private)
@@ -92,9 +94,9 @@ def push(
             exported.export(run, Path(temporary))
             kind, address = "model", hub.push_model(Path(temporary), to, private=private)
     if as_json:
-        answer({"kind": kind, "repository": to, "commit": address})
+        print_json({"kind": kind, "repository": to, "commit": address})
         return
-    say(f"{kind} uploaded: {address}")
+    print_result(f"{kind} uploaded: {address}")
 
 
 def _local(folder: StoragePath) -> Path:

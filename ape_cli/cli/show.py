@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli.console import answer, draw
+from ape_cli.cli.console import draw, print_json
 from ape_cli.cli.options import Dataset, DatasetsFolder, Json
 from ape_cli.core.errors import UsageError, pick
 
@@ -30,7 +30,7 @@ def show(
     """Show a sample of a dataset in readable form."""
     manifest, values = _read(existing_dataset(data, folder.datasets), split, row)
     if as_json:
-        answer(values)
+        print_json(values)
         return
     from ape_cli.cli import drawings
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ape_cli.cli._app import command, dataset_folder, note_changed
-from ape_cli.cli.console import note
+from ape_cli.cli.console import print_note
 from ape_cli.cli.options import (
     DECODE,
     GENERALISE,
@@ -155,13 +155,13 @@ def sweep(
     kind = "cuda" if execution.gpus_per_trial else where.type
     usual = default_preset(kind)
     if any(spec.preset is None for spec in grids):
-        note(f"preset: {usual}; --preset chooses another")
+        print_note(f"preset: {usual}; --preset chooses another")
     past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
     planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
     with located(file, options):
         stages = planned()
     for line in stages.left:
-        note(f"left out: {line}")
+        print_note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
     engine = _engine(execution, stages.first, local_gpu)
     trained = [item.run for item in stages.trials if item.run and item.state in ("finished", "stopped")]
@@ -175,15 +175,15 @@ def sweep(
                 check_precision(spec.precision, where)
         items = stages.first
         for line in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
-            note(line)
+            print_note(line)
     tuned = any(spec.tune for spec in grids)
     items, lines = _train(stages.first, execution, registry, folders.datasets, local_gpu, tuning=tuned)
     if tuned:
         stages = planned()
         for line in stages.waiting:
-            note(f"not tuned: {line}")
+            print_note(f"not tuned: {line}")
         if chosen := [item for item in stages.second if item.state != "open"]:
-            note("the chosen settings, with the other seeds:")
+            print_note("the chosen settings, with the other seeds:")
             more, lines_of_second = _train(chosen, execution, registry, folders.datasets, local_gpu)
             items, lines = planning.unique([*items, *more]), lines | lines_of_second
     print_end(items, lines, registry, as_json, stages.choices if tuned else None)
@@ -210,12 +210,12 @@ def _train(
     engine = _engine(execution, items, local_gpu)
     items = planning.prepare(items, registry, datasets)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
+    print_note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
     jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
     several, watched = local_gpu and (engine.slots or 1) > gpu_count(), watching(todo, engine.slots, tuning=tuning)
     with worker.shared_gpu(several), watched as watch, closing(engine.work(jobs)) as events:
         for event in events if jobs else ():
-            watch.heed(event)
+            watch.handle_event(event)
     return items, watch.lines
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli._app import with_results
-from ape_cli.cli.console import answer, draw, hint, note, print_table, say
+from ape_cli.cli.console import draw, print_hint, print_json, print_note, print_result, print_table
 from ape_cli.cli.progress_lines import clock
 from ape_cli.cli.sweep_table import Line, trials
 from ape_cli.core.errors import ApeError
@@ -41,7 +41,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         for item in items
     ]
     if as_json:
-        answer({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
+        print_json({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
         return
     rows = []
     to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
@@ -55,10 +55,10 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     if len(estimates) < len(todo):
         guess += ", as no registered run has the same model and this machine has no GPU"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
-    say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
+    print_result(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:
         start = "starts" if later == 1 else "start"
-        say(f"{later} of these {start} once settings are chosen, and are not in the table")
+        print_result(f"{later} of these {start} once settings are chosen, and are not in the table")
 
 
 def _clock(seconds: float) -> str:
@@ -95,14 +95,14 @@ def print_end(
         ends.append({"run": item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
         ends[-1] |= {"error": line.error} if line.error else {}
     if as_json:
-        answer({"trials": ends} | ({} if choices is None else {"chosen": [_as_json(choice) for choice in choices]}))
+        print_json({"trials": ends} | ({} if choices is None else {"chosen": [_as_json(choice) for choice in choices]}))
     for line in (line for line in lines.values() if line.state == "failed"):
         path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
-        note("")
-        note(f"failed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
+        print_note("")
+        print_note(f"failed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
         for text in log.strip().splitlines()[-_TAIL:]:
-            note(f"  {text}")
+            print_note(f"  {text}")
     if not as_json:
         finished = {end["run"] for end in ends if end["state"] == "finished"}
         if choices:
@@ -112,7 +112,7 @@ def print_end(
         _print_scores(sorted(finished), registry, "" if choices is None else " --best-by validation")
         count = Counter(end["state"] for end in ends)
         trained = sum(end["trained"] for end in ends)
-        say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
+        print_result(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
 
 
 def _as_json(choice: GroupChoice) -> dict[str, Any]:
@@ -154,9 +154,9 @@ def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:
         with slow_step("making the table of scores"):
             scores = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
-        note(f"no table of scores: {error.summary}")
+        print_note(f"no table of scores: {error.summary}")
         return
     if scores.tables:
         draw(rendering.rich(scores.tables))
         again = with_results(f"report{selection}", registry.folder)
-        hint(f"`{again}` shows this table again; --interval, --metric and --plots show more")
+        print_hint(f"`{again}` shows this table again; --interval, --metric and --plots show more")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ape_cli.cli._app import dataset_folder, with_results
-from ape_cli.cli.console import note
+from ape_cli.cli.console import print_note
 from ape_cli.cli.options import DATASETS
 from ape_cli.core.errors import ApeError
 from ape_cli.storage.paths import storage_path
@@ -65,7 +65,7 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
         fix = f"`{again}` continues; without `best_by`, its runs are shown"
         raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
     for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
-        note(f"not tuned: {line}")
+        print_note(f"not tuned: {line}")
     if left := sum(item.state == "finished" and item.name in undecided for item in items):
         are = "is" if left == 1 else "are"
         progress += f" {left} of them {are} left out, because the settings of their schemes are not chosen yet."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli._app import on_stop
-from ape_cli.cli.console import Visible, accuracy_of, note
+from ape_cli.cli.console import Visible, accuracy_of, print_note
 from ape_cli.cli.progress_lines import Repeated, clock
 from ape_cli.core.errors import ApeError
 
@@ -93,7 +93,7 @@ class Watch:
         self.slots = slots
         self.stopping = False
 
-    def heed(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Update the progress with an event of the executor."""
         line, now = self.lines[event.key], time.monotonic()
         if event.kind == "started":
@@ -115,7 +115,7 @@ class Watch:
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
 
-    def tell(self) -> None:
+    def print_progress(self) -> None:
         """Print a line about each running trial, if there is no live table."""
         for line in self.of("running"):
             self._say(line, line.words(time.monotonic()))
@@ -123,7 +123,7 @@ class Watch:
     def _say(self, line: Line, what: str) -> None:
         """Print a line about a trial, if there is no live table."""
         if not sys.stderr.isatty():
-            note(f"[{self.count('finished')}/{len(self.lines)}] {line.item.name}: {what}")
+            print_note(f"[{self.count('finished')}/{len(self.lines)}] {line.item.name}: {what}")
 
     def count(self, state: str) -> int:
         """The number of trials in a state."""
@@ -158,7 +158,7 @@ class Watch:
         text, self.stopping = _ENDING if self.stopping else _STOPPING, True
         if not sys.stderr.isatty():
             with suppress(RuntimeError):  # a line was being written
-                note(text)
+                print_note(text)
         raise KeyboardInterrupt
 
     def interrupt(self) -> None:
@@ -199,7 +199,7 @@ def watching(items: list[PlannedTrial], slots: int | None, *, tuning: bool = Fal
     watch = Watch(items, slots, tuning=tuning)
     with ExitStack() as shown:
         if not sys.stderr.isatty():
-            shown.callback(Repeated(watch.tell).stop)
+            shown.callback(Repeated(watch.print_progress).stop)
         elif items:
             from rich.console import Console
             from rich.live import Live
@@ -211,7 +211,7 @@ def watching(items: list[PlannedTrial], slots: int | None, *, tuning: bool = Fal
         except (Exception, KeyboardInterrupt):  # the last table that is drawn shows the trials as stopped
             watch.interrupt()
             if not sys.stderr.isatty():
-                note(watch.states)
+                print_note(watch.states)
             raise
 
 

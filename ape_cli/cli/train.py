@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ape_cli.cli._app import command, existing_dataset, on_stop
-from ape_cli.cli.console import note
+from ape_cli.cli.console import print_note
 from ape_cli.cli.options import (
     PRECISION,
     THREADS,
@@ -97,7 +97,7 @@ def train(
                 others = []
                 if group.first:
                     if line := remark(spec.precision, device, experiment.config.d_model):
-                        note(line)
+                        print_note(line)
                     # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
                     others = sizes.opened(experiment.dataset, spec.tests.generalise, experiment.config)
@@ -236,7 +236,7 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         stopping = True
         if alone:  # under torchrun, torchrun prints this
-            note("stopping after this step …")
+            print_note("stopping after this step …")
 
     with on_stop(ask):
         yield lambda: stopping

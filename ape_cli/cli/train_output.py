@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli._app import with_results
-from ape_cli.cli.console import accuracy_of, answer, note, note_lines, say, scores_in_words
+from ape_cli.cli.console import accuracy_of, print_json, print_note, print_note_lines, print_result, scores_in_words
 from ape_cli.core.errors import ApeError
 from ape_cli.core.perplexity import perplexity, perplexity_text
 
@@ -45,17 +45,17 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
         "config": config.model_dump(mode="json"),
     }
     if as_json:
-        answer(lines)
+        print_json(lines)
         return
-    say(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
-    say(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
-    say(f"positions: {lines['structure']}, read as {lines['read_as']}")
-    say(f"settings:  {lines['variant'] or 'those of the preset'}")
+    print_result(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
+    print_result(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
+    print_result(f"positions: {lines['structure']}, read as {lines['read_as']}")
+    print_result(f"settings:  {lines['variant'] or 'those of the preset'}")
     if tests.generalise:
         sizes = ", ".join(map(str, lines["generalise"])) or "multiples of the largest training size"
-        say(f"sizes:     also evaluated at {sizes}")
+        print_result(f"sizes:     also evaluated at {sizes}")
     for name, value in lines["config"].items():
-        say(f"  {name} = {json.dumps(value)}")
+        print_result(f"  {name} = {json.dumps(value)}")
 
 
 def note_data(experiment: Experiment) -> None:
@@ -66,13 +66,15 @@ def note_data(experiment: Experiment) -> None:
     config, data = experiment.config, experiment.data
     rows = data.plan.rows["train"]
     if data.kind == "image":
-        note(f"data: {rows:,} training images")
+        print_note(f"data: {rows:,} training images")
     else:
-        note(f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}")
+        print_note(
+            f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}"
+        )
     most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
     if most < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"
-        note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
+        print_note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
     tell_overlap(data)
 
 
@@ -121,28 +123,30 @@ def print_trained(
     if as_json:
         lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
         baselines = comparison and {key: getattr(comparison, key) for key in ("constant_guess", "counted", "none")}
-        answer(lines | {"test": test, "baselines": baselines} | ({"other_tests": done.others} if done.others else {}))
+        print_json(
+            lines | {"test": test, "baselines": baselines} | ({"other_tests": done.others} if done.others else {})
+        )
         return
     kind = config.kind
     accuracy = accuracy_of(kind)
     pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
-    say(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
-    say(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
+    print_result(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
+    print_result(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
     if test is None or comparison is None:
         return
-    say(f"  test {scores_in_words(test['overall'], kind)}")
+    print_result(f"  test {scores_in_words(test['overall'], kind)}")
     for other in done.others:
-        say(f"  {_at_sizes(other)}")
-    say(f"compare its test {accuracy} with")
+        print_result(f"  {_at_sizes(other)}")
+    print_result(f"compare its test {accuracy} with")
     for score, whose in _compared_with(done.run.record, comparison):
-        say(f"  {score:7.2%}  {whose}", indent=11)
+        print_result(f"  {score:7.2%}  {whose}", indent=11)
     if line := _published(done.run.record, test["overall"]["cross_entropy"]):
-        say(line)
+        print_result(line)
     report = with_results("report", results)
     if commands:
-        note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, report]))
+        print_note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, report]))
     else:
-        note(f"`{report}` shows all scores side by side")
+        print_note(f"`{report}` shows all scores side by side")
 
 
 def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:

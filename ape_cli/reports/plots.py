@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from ape_cli.core.errors import ApeError, UsageError, pick, said
+from ape_cli.core.errors import ApeError, UsageError, error_text, pick
 from ape_cli.core.extras import how_to_install
 from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.palette import Looks, drawing, looks
@@ -54,7 +54,7 @@ def require() -> None:
         import_module("matplotlib.figure")
     except Exception as error:  # it reads settings, for example an unknown backend in MPLBACKEND
         fix = "correct its settings (MPLBACKEND, matplotlibrc), or install it again"
-        raise ApeError("plots need matplotlib, which cannot be imported", got=said(error), fix=fix) from error
+        raise ApeError("plots need matplotlib, which cannot be imported", got=error_text(error), fix=fix) from error
 
 
 Pieces: TypeAlias = "tuple[list[tuple[str, Figure]], list[Any]]"  # panels with their titles; handles of a legend

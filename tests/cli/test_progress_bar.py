@@ -55,17 +55,17 @@ def test_elsewhere_there_is_a_line_at_the_start_and_then_one_a_minute(
     seconds = 100.0
     bar = ProgressBar(run_of(steps=100), lambda: seconds)
     assert bar.lines is not None
-    assert (bar.lines.say, bar.lines.seconds) == (bar.tell, 60.0)
-    bar.tell()  # nothing is known
+    assert (bar.lines.call, bar.lines.seconds) == (bar.print_progress, 60.0)
+    bar.print_progress()  # nothing is known
     for step in range(2, 63, 2):
         seconds = 100.0 + 2 * step
         if step == 20:
             bar.log(step, VALIDATION)
         bar.log(step, RECENT)
         if step % 30 == 2 and step > 2:
-            bar.tell()
+            bar.print_progress()
     seconds += 60
-    bar.tell()
+    bar.print_progress()
     bar.close()
     lines = capsys.readouterr().err.splitlines()
     start, middle, end = "loss 12.3457  training 100.00%", "  validation 100.00%", "  1,234,567 tokens/s  about"

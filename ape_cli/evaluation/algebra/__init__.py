@@ -17,7 +17,7 @@ import torch
 
 from ape_cli import position
 from ape_cli.core import user_parts
-from ape_cli.core.errors import ApeError, said
+from ape_cli.core.errors import ApeError, error_text
 from ape_cli.evaluation.algebra import relations_of_operators, relations_of_scores
 from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
@@ -98,7 +98,7 @@ def representation(name: str, expression: str, options: dict[str, Any]) -> Repre
     except ApeError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:  # in the measure, of what hooks return
-        raise ApeError(f"the algebra of scheme {name!r} cannot be measured", got=said(error)) from error
+        raise ApeError(f"the algebra of scheme {name!r} cannot be measured", got=error_text(error)) from error
 
 
 def _representation(name: str, expression: str, options: dict[str, Any]) -> Representation:
