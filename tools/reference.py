@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from ape_cli.cli import app
-from ape_cli.cli.fields import listed
+from ape_cli.cli.lists import listed
 from ape_cli.evaluation.sharing import exported
 from ape_cli.runs import config
 from ape_cli.storage import image_rows, sequence_rows, tree_formats

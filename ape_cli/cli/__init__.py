@@ -18,9 +18,9 @@ from ape_cli.cli import completion, console
 from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
-# Each of these modules registers its commands. `ape --help` lists them in this order.
+# Each of these modules registers its commands.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
-_OTHER = ("lists", "check", "runs", "show", "fields", "doctor", "share", "new")
+_OTHER = ("lists", "check", "runs", "show", "doctor", "share", "new")
 for stage in completion.needed(_WORK + _OTHER):
     import_module(f"{__name__}.{stage}")
 

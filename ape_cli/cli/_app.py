@@ -15,8 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
 from ape_cli.cli.console import print_error, print_hint, print_note
-from ape_cli.cli.folders import FOLDERS, with_folders
-from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
+from ape_cli.cli.options import DATASETS, FOLDERS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed, with_folders
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import check_process, is_launched, version
@@ -24,9 +23,16 @@ from ape_cli.core.slow_steps import slow_imports
 from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
+_WORK = ("gen", "train", "sweep", "eval", "report", "draw", "tasks", "schemes", "attentions")
+_ORDER = (*_WORK, "check", "runs", "rm", "show", "fields", "doctor", "verify", "export", "push", "new")
+
 
 class _Group(TyperGroup):
     """The command `ape` with its own options."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of `ape --help`."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options of `ape` itself."""

@@ -134,7 +134,7 @@ def picture(
         raise UsageError("nothing to draw", got="no scheme and no run", allowed="one of them", fix="ape draw rope")
     rows = pictures.drawn(kind, material)
     if out is None:
-        from ape_cli.cli.picture_text import PictureText
+        from ape_cli.cli.drawings import PictureText
 
         draw(PictureText(material.title, rows))
         return

@@ -1,9 +1,10 @@
-"""`ape tasks`, `ape schemes` and `ape attentions`: what there is, as tables or as JSON."""
+"""`ape tasks`, `ape schemes`, `ape attentions` and `ape fields`: what there is, as tables or as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +22,6 @@ from ape_cli.cli.console import (
 )
 from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
-from ape_cli.cli.scheme_tables import add_algebra, print_algebra, print_costs
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, UsageError, pick
 
@@ -251,3 +251,221 @@ def _lines(package: Any, describe: Callable[[str], dict[str, Any]], names: list[
 def _options(options: dict[str, Any]) -> str:
     """Options and their defaults as the text of a cell."""
     return ", ".join(f"{name} {shown(value)}" for name, value in options.items())
+
+
+Lines = list[dict[str, Any]]
+
+COMPARED = {  # what is equal in a special case
+    "scores": "scores",
+    "behind": "scores of keys behind",
+    "weights": "causal weights",
+    "vectors": "vectors",
+}
+
+
+def print_costs(lines: Lines) -> None:
+    """Print the table of measured costs, and notes that explain it."""
+    heads = ["scheme", "on", "model", "parameters", "extra memory, MiB", "memory / none", "time / none"]
+    rows = [
+        [
+            c["scheme"],
+            c["structure"],
+            c["model"],
+            f"{c['parameters']:,}",
+            f"{c['extra_memory_mib']:.2f}",
+            f"{c['memory_ratio']:.2f}",
+            f"{c['time_ratio']:.2f}",
+        ]
+        for c in lines
+    ]
+    print_table(heads, rows, numbers=heads[3:])
+    print_note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
+    print_note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
+
+
+def add_algebra(lines: Lines) -> None:
+    """Measure the algebra of the schemes of some lines, and add it to each line as `algebra`.
+
+    A note is printed about each scheme that cannot be measured, and its line stays as it is.
+    """
+    from ape_cli.evaluation import algebra
+
+    tick = ticker()
+    names = [line["scheme"] for line in lines]
+    found = [dataclasses.asdict(case) for case in algebra.cases(names)]
+    for line in lines:
+        name = line["scheme"]
+        tick(f"measuring {name}")
+        try:
+            every = algebra.representations(name)
+        except ApeError as error:
+            print_note_lines(f"left out: {error}")
+            continue
+        line["algebra"] = {
+            "representations": [dataclasses.asdict(one) for one in every],
+            "special_case_of": [case for case in found if case["names"][0] == name],
+            "contains": [case for case in found if case["names"][1] == name],
+        }
+
+
+def print_algebra(lines: Lines) -> None:
+    """Print the table of representations, that of special cases, and notes that explain them."""
+    from ape_cli.evaluation.algebra import LAWS
+    from ape_cli.evaluation.algebra.action import LIMIT
+
+    heads = ["representation of", "on", "group", "kind", "law", "error", "special case of"]
+    rows, laws, cases = [], set(), {}
+    for line in lines:
+        measured = line.get("algebra")
+        if not measured:
+            continue
+        rows += algebra_rows(measured)
+        laws |= {one["law"] for one in measured["representations"]}
+        for case in measured["special_case_of"] + measured["contains"]:
+            cases[case["special"], case["general"]] = case
+    print_table(heads, rows)
+    print_note(f"errors are measured in float64, up to 10,000 steps and 40 levels; a law holds up to {LIMIT:g}")
+    print_note("kinds: elliptic operators rotate, hyperbolic ones stretch and shrink, unipotent ones shear")
+    for law, about in LAWS.items():
+        if law in laws:
+            print_note(f"{law}: {about}")
+    if cases:
+        print_table(
+            ["special case", "of", "by", "equal", "difference"],
+            [
+                [c["special"], c["general"], c["about"], COMPARED[c["compared"]], error_text(c)]
+                for _, c in sorted(cases.items())
+            ],
+        )
+
+
+def error_text(measured: dict[str, Any]) -> str:
+    """An error as the text of a cell: `exact` for 0, and a word if it is too large."""
+    return "exact" if measured["error"] == 0 else f"{measured['error']:.1e}{'' if measured['holds'] else ', fails'}"
+
+
+def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str] = error_text) -> list[list[str]]:
+    """The rows of the table of representations for a scheme, out of its `algebra`.
+
+    Structures with the same kind and law share a row. Options without an effect on them have no row. `error` writes the
+    text of the largest error in a row.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    seen = set()
+    for one in measured["representations"]:
+        options = " ".join(f"{key}={str(value).lower()}" for key, value in one["options"].items())
+        what = one["kind"], one["steps"], one["law"], one["holds"]
+        if options and (one["structure"], *what) in seen:
+            continue
+        seen.add((one["structure"], *what))
+        groups.setdefault((f"{one['scheme']} {options}".strip(), *what), []).append(one)
+    rows = []
+    for (name, kind, steps, law, _), same in groups.items():
+        rows.append(
+            [
+                name,
+                ", ".join(one["structure"] for one in same),
+                ", ".join(dict.fromkeys(one["group"] for one in same)),
+                f"{kind} (steps: {steps})" if steps and kind == "none" else kind,
+                law,
+                error(max(same, key=lambda one: float(one["error"]))),
+                _generals(same, measured["special_case_of"]),
+            ]
+        )
+    return rows
+
+
+def _generals(same: Lines, cases: Lines) -> str:
+    """What the representations of a row are special cases of, as the text of a cell."""
+    usual, *others = (one["structure"] for one in same)
+    found = []
+    for case in cases:
+        if case["holds"] and case["options"] == same[0]["options"] and case["structure"] in (usual, *others):
+            where = "" if case["structure"] == usual else f" ({case['structure']})"
+            found.append(case["general"] + where)
+    return ", ".join(dict.fromkeys(found))
+
+
+_MANY = 10**9  # limits from here on are only a protection
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}  # of options of plug-ins, by their defaults
+_ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+@command("ape fields --scheme rope", option="--scheme ")
+def fields(
+    scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
+    attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,
+    positions: Annotated[str | None, typer.Option(help="Also list the options of this map of positions.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset to show: paper, neurips, medium, small or tiny.")] = "small",
+    images: Annotated[bool, typer.Option("--images", help="List the fields of image models.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
+
+    \f
+    Raises `UsageError` for an unknown scheme, attention, map of positions or preset, and for a preset without a model
+    for images.
+    """
+    lines = listed(preset, "image" if images else "sequence")
+    for name, package in ((scheme, "position"), (attention, "attention"), (positions, "data.position_maps")):
+        if name is not None:
+            lines += _of_plugin(package, name)
+    if scheme is not None:
+        from ape_cli import position
+
+        (decay,) = (line for line in lines if line["field"] == "decay")
+        decay["value"] = position.load(scheme).default_decay if decay["value"] is None else decay["value"]
+    if as_json:
+        print_json(lines)
+        return
+    rows = [[line["field"], shown(line["value"]), line["allowed"], line["meaning"]] for line in lines]
+    print_table(["field", preset, "allowed", "meaning"], rows)
+    print_note("for example: ape train --scheme rope --set lr_peak=0.001")
+    if scheme is None:
+        print_note("`ape fields --scheme rope` also lists the options of a scheme")
+    print_note("—: not set; another field, the scheme or the data decides")
+
+
+def listed(preset: str, kind: str) -> list[dict[str, Any]]:
+    """The fields of a configuration that can be set, in their order."""
+    from ape_cli.runs import config
+
+    chosen = config.preset(preset).of(kind)
+    lines = []
+    for name in config.settable(kind):
+        field = config.KINDS[kind].model_fields[name]
+        value = chosen.get(name, None if field.is_required() else field.default)
+        lines.append(
+            {
+                "field": name,
+                "value": value,
+                "allowed": _allowed(field.metadata, whole=field.annotation in (int, int | None)),
+                "meaning": field.description,
+            }
+        )
+    return lines
+
+
+def _allowed(limits: list[Any], whole: bool) -> str:
+    """The limits of a number in words. Empty if there are none.
+
+    >>> from annotated_types import Ge, Gt, Le, Lt
+    >>> _allowed([Gt(0), Le(200)], whole=True), _allowed([Gt(0)], whole=True), _allowed([Ge(0), Lt(1)], whole=False)
+    ('1 to 200', '1 or more', 'at least 0, below 1')
+    """
+    ends = {end: getattr(limit, end) for limit in limits for end in _ENDS if hasattr(limit, end)}
+    if whole and ends:
+        low, high = ends.get("ge", ends.get("gt", -1) + 1), ends.get("le", _MANY)
+        return f"{low} to {high:,}" if high < _MANY else f"{low} or more"
+    return ", ".join(f"{word} {ends[end]:,}" for end, word in _ENDS.items() if end in ends)
+
+
+def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
+    """The options of a scheme, a kind of attention or a map of positions. Values for Python alone are left out."""
+    of = import_module(f"ape_cli.{package}")
+    about, default = of.load(name).option_help, f"Option of {name}."
+    return [
+        {"field": key, "value": value, "allowed": _KINDS.get(type(value), ""), "meaning": about.get(key, default)}
+        for key, value in of.options(name).items()
+        if value is not None
+    ]

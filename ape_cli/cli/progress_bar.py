@@ -11,8 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ape_cli.cli.console import print_note
-from ape_cli.cli.progress_lines import Repeated, clock
+from ape_cli.cli.console import Repeated, clock, print_note
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
 _PER_SECOND = 2  # times that the lines are drawn on a terminal

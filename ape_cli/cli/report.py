@@ -21,7 +21,7 @@ from ape_cli.cli.options import (
     option,
     path,
 )
-from ape_cli.cli.sweep_runs import sweep_runs
+from ape_cli.cli.runs import sweep_runs
 from ape_cli.core.errors import UsageError, messages_to, pick
 from ape_cli.core.slow_steps import slow_step
 

@@ -27,14 +27,13 @@ from ape_cli.cli.options import (
     here,
     option,
 )
-from ape_cli.cli.sweep_output import print_end, print_plan
-from ape_cli.cli.sweep_table import trials, watching
+from ape_cli.cli.sweep_output import print_end, print_plan, trials, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from ape_cli.cli.sweep_table import Line
+    from ape_cli.cli.sweep_output import Line
     from ape_cli.core.executors import Executor
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ape_cli import experiment, position
 from ape_cli.cli.draw import Places, SchemeOptions, of_run, of_scheme
-from ape_cli.cli.picture_text import PictureText
+from ape_cli.cli.drawings import PictureText
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
 from ape_cli.models.factory import of_experiment

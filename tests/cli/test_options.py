@@ -10,8 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from ape_cli import cli
-from ape_cli.cli.folders import FOLDERS, with_folders
-from ape_cli.cli.options import Place, expanded, flags_of, option, path
+from ape_cli.cli.options import FOLDERS, Place, expanded, flags_of, option, path, with_folders
 from tests.conftest import ape
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ape_cli.cli.progress_lines import Repeated
+from ape_cli.cli.console import Repeated
 
 
 def test_it_is_said_again_and_again_until_it_is_stopped() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ape_cli.cli import sweep_table
-from ape_cli.cli.sweep_table import Watch
+from ape_cli.cli import sweep_output
+from ape_cli.cli.sweep_output import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import Event, JobContext
 from ape_cli.data.loader import Dataset, open_dataset
@@ -175,7 +175,7 @@ def drawn(watch: Watch, width: int) -> str:
 
 def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(sweep_table.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
     items = items_of(schemes=["none", "rope", "alibi"], tasks=["copy"])
     watch = Watch(items, 2)
     a, b, c = (item.name for item in items)
@@ -203,12 +203,12 @@ def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_d
 ) -> None:
     """Also if a trial reports nothing for more than a minute."""
     clock = [100.0]
-    monkeypatch.setattr(sweep_table.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
     items = items_of(schemes=["none"], tasks=["copy"], seeds=[1, 2, 3])
     a, b, _ = (item.name for item in items)
     started: list[Any] = []
-    monkeypatch.setattr(sweep_table, "Repeated", lambda call: started.append(call) or SimpleNamespace(stop=str))
-    with sweep_table.watching(items, 2) as watch:
+    monkeypatch.setattr(sweep_output, "Repeated", lambda call: started.append(call) or SimpleNamespace(stop=str))
+    with sweep_output.watching(items, 2) as watch:
         watch.handle_event(Event(a, "started"))
         watch.handle_event(Event(b, "started"))
         report = {"step": 10, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
@@ -282,7 +282,8 @@ def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: 
     watch = Watch(items, 2)
     for item in items:
         watch.handle_event(Event(item.name, "started"))
-        watch.handle_event(Event(item.name, "done", {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}))
+        done = {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}
+        watch.handle_event(Event(item.name, "done", done))
     said = capsys.readouterr().err
     assert ", test accuracy 75.00%" in said
     assert ", test token accuracy 75.00%" in said
