@@ -67,22 +67,15 @@ def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
     In other threads than the main one, it does not.
     """
     before: dict[signal.Signals, Any] = {}
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
     try:
         with suppress(ValueError):  # only the main thread may set signal handlers
-            for number in numbers:
+            for number in (signal.SIGINT, signal.SIGTERM, *hangup):
                 before[number] = signal.signal(number, handler)
         yield
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
-
-
-def _is_other(word: str) -> bool:
-    """Whether the word after an option that may stand alone is not its value: an option, a file or nothing."""
-    return not word or word.startswith("-") or word.endswith(".toml")
 
 
 class Command(TyperCommand):
@@ -107,10 +100,10 @@ class Command(TyperCommand):
             )
             ctx.exit()
         ctx.meta[self.WORDS] = list(args)
-        args = [
-            f"{word}={self.BARE[word]}" if word in self.BARE and _is_other(following) else word
-            for word, following in zip(args, [*args[1:], ""], strict=False)
-        ]
+        for index, (word, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
+            # what follows is not its value: an option, a file or nothing
+            if word in self.BARE and (not following or following.startswith("-") or following.endswith(".toml")):
+                args[index] = f"{word}={self.BARE[word]}"
         flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
         try:
             return list(super().parse_args(ctx, args))
@@ -147,16 +140,12 @@ class Command(TyperCommand):
             record = one.get_help_record(ctx)
             if record is not None:
                 names = one.metavar if one.param_type_name == "argument" else record[0]
-                groups.setdefault(self._group(one), []).append((names, record[1].replace("-", _HYPHEN)))
+                group = OUTPUT if "--help" in one.opts else getattr(one, "rich_help_panel", None) or OTHER
+                group = "Arguments" if one.param_type_name == "argument" else group
+                groups.setdefault(group, []).append((names, record[1].replace("-", _HYPHEN)))
         for title in sorted(groups, key=_place):
             with formatter.section(title):
                 formatter.write_dl(groups[title])
-
-    def _group(self, one: Any) -> str:
-        """The title under which a parameter is listed."""
-        if one.param_type_name == "argument":
-            return "Arguments"
-        return OUTPUT if "--help" in one.opts else getattr(one, "rich_help_panel", None) or OTHER
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example, which is not folded, so that it can be copied."""
@@ -168,16 +157,14 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
 
-        def message(line: str) -> None:
-            print_note(with_folders(line, _typed_folders(ctx)))
-
+        messages = messages_to(lambda line: print_note(with_folders(line, _typed_folders(ctx))))
         try:
-            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(print_hint), explained():
+            with on_stop(signal.default_int_handler), messages, slow_imports(print_hint), explained():
                 check_process()
                 return super().invoke(ctx)
-        except (ApeError, OSError) as error:
-            if isinstance(error, ApeError):
-                error = as_typed(error, ctx)
+        except ApeError as error:
+            raise typer.Exit(print_error(as_typed(error, ctx))) from None
+        except OSError as error:
             raise typer.Exit(print_error(error)) from None
         except (MemoryError, RuntimeError) as error:
             if not memory.ran_out(error):
@@ -222,9 +209,9 @@ def command(
 
     `example` ends its help. `option` is proposed if the user gives a word that the command does not take.
     """
-    kind = type(cls.__name__, (cls,), {"option": option})
 
     def register(function: F) -> F:
+        kind = type(cls.__name__, (cls,), {"option": option})
         app.command(name, cls=kind, epilog=example)(expanded(function))
         return function
 
@@ -271,11 +258,6 @@ def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> Stora
     return named if named.exists() and not data.exists() else data
 
 
-def dataset_names(datasets: StoragePath) -> list[str]:
-    """The names of the complete datasets in a folder, sorted."""
-    return sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
-
-
 def folder_options(results: StoragePath = RESULTS, datasets: StoragePath = DATASETS) -> list[str]:
     """The words with which a command finds these folders: none for the usual ones."""
     words = [] if results == RESULTS else ["--results", str(results)]
@@ -295,7 +277,7 @@ def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> Sto
             return folder
     except OSError:  # reading it says more
         return data
-    names = dataset_names(datasets)
+    names = sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
     raise DataError(
         "no such dataset",
         got=str(data),

@@ -91,20 +91,20 @@ def _print_findings(findings: list[Finding]) -> None:
             print_note(line)
     for law, about in dict.fromkeys((f.law, f.about) for f in findings if f.law != "import"):
         print_note(f"{law}: {about}")
-    bad = [f for f in findings if not f.holds]
-    for failure in _failures(bad):
+    failed = [f for f in findings if not f.holds]
+    for failure in _failures(failed):
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
             print_result(line)
-    print_result(f"{len(findings) - len(bad)} of {len(findings)} rules and laws hold")
+    print_result(f"{len(findings) - len(failed)} of {len(findings)} rules and laws hold")
 
 
-def _failures(bad: list[Finding]) -> list[str]:
+def _failures(failed: list[Finding]) -> list[str]:
     """A text for each law that does not hold. Laws and rules of one subject that fail for one reason share a text."""
     from ape_cli.evaluation.laws import CLAIMS
 
     laws: dict[tuple[str, str | None], list[Finding]] = {}
     texts: list[str] = []
-    for f in bad:
+    for f in failed:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
             text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"

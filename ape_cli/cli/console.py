@@ -86,9 +86,9 @@ def print_commands(commands: Iterable[str]) -> None:
 
 def print_names(entries: Iterable[tuple[str, str]]) -> None:
     """Print names and what they are, one in a line, with the descriptions below each other."""
-    lines = list(entries)
-    width = max(len(name) for name, _ in lines)
-    for name, about in lines:
+    lines = dict(entries)
+    width = max(map(len, lines))
+    for name, about in lines.items():
         print_result(f"{name:<{width}}  {about}", indent=width + 2)
 
 
@@ -96,8 +96,8 @@ def draw(drawn: Any) -> None:
     """Print a rich table or tree on stdout. In a pipe or a file, it is 160 columns wide, or as wide as COLUMNS says."""
     from rich.console import Console
 
-    told = sys.stdout.isatty() or "COLUMNS" in os.environ  # rich reads both
-    Console(width=None if told else 160).print(Visible(drawn))
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ  # rich reads both
+    Console(width=None if is_known else 160).print(Visible(drawn))
 
 
 class Visible:
@@ -135,13 +135,8 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     from rich import progress
     from rich.console import Console
 
-    columns = [
-        progress.TextColumn("generating"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("rows"),
-        progress.TimeRemainingColumn(),
-    ]
+    done, left = progress.MofNCompleteColumn(), progress.TimeRemainingColumn()
+    columns = ("generating", progress.BarColumn(), done, "rows", left)
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         job = bar.add_task("rows", total=total)
         yield lambda rows: bar.advance(job, rows)
@@ -193,11 +188,6 @@ def scores_in_words(overall: dict[str, Any], kind: str) -> str:
     if (nats := overall.get("cross_entropy")) is not None:
         entropy = f", cross-entropy {nats:.4f} nats, perplexity {perplexity_text(perplexity(nats))}"
     return f"{accuracy_of(kind)} {overall['token_accuracy']:.2%}{exact}{entropy}"
-
-
-def guessed(accuracy: str, guess: float, image: bool) -> str:
-    """What a constant guess reaches, in words. `accuracy` is the name of the score."""
-    return f"{accuracy} of always answering the most frequent {'class' if image else 'symbol'}: {guess:.2%}"
 
 
 def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import platform
 import shutil
@@ -62,9 +63,8 @@ def _print(report: dict[str, Any]) -> None:
         print_result(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
     if report["absent"]:
         what = ", ".join(f"{name} ({extras.EXTRAS[name][1]})" for name in report["absent"])
-        together = ",".join(report["absent"])
-        command = extras.how_to_install(together)
-        print_result(f"optional, not installed: {what}; to install: {command}")
+        to_install = extras.how_to_install(",".join(report["absent"]))
+        print_result(f"optional, not installed: {what}; to install: {to_install}")
     if report["machine"]["load"] > report["machine"]["cores"]:
         print_note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):
@@ -137,10 +137,8 @@ def verify(
     Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.
     """
     if data and runs:
-        got = f"--data and {' '.join(runs)}"
-        raise UsageError(
-            "runs and datasets cannot be verified together", got=got, allowed="runs or datasets", fix="leave one out"
-        )
+        what = "runs and datasets cannot be verified together"
+        raise UsageError(what, got=f"--data and {' '.join(runs)}", fix="leave one out")
     kind = "dataset" if data else "run"
     lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
@@ -184,7 +182,7 @@ def _dataset(where: StoragePath, datasets: StoragePath) -> dict[str, Any]:
         manifest = read_manifest(folder)
     except (ApeError, OSError) as error:  # the others are checked too
         return line | {"problems": [user_error(error).summary]}
-    for shard in (shard for shards in manifest.shards.values() for shard in shards):
+    for shard in itertools.chain.from_iterable(manifest.shards.values()):
         try:
             open_shard(folder, manifest.plan, shard)
         except (ApeError, OSError) as error:

@@ -216,7 +216,7 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
         idle["--heads"] = f"{name} acts on embeddings"
     for flag in idle.keys() & flags_of(options):
         raise UsageError(f"{flag} has no effect: {idle[flag]}", got=flag, fix="leave it out")
-    title = f"{name}{_changed(settings)} {_about(scheme)}"
+    title = f"{name}{_about(scheme, settings)}"
     if scheme.properties.learnable:
         title += f", initial weights of seed {seed}"
     return Material(title, [_subject(scheme, at)], node)
@@ -244,8 +244,7 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     subjects = [_subject(initial, at, "before training")] if before else []
     load_scheme(run, trained)
     subjects.append(_subject(trained, at, "after training" if before else ""))
-    title = f"{run.name}: {config.scheme}{_changed(config.scheme_options)} {_about(initial)}"
-    return Material(title, subjects, node)
+    return Material(f"{run.name}: {config.scheme}{_about(initial, config.scheme_options)}", subjects, node)
 
 
 def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) -> Material:
@@ -273,14 +272,10 @@ def _subject(scheme: Scheme, at: Any, name: str = "") -> Subject:
     return Subject(scheme.structure, at, scores, measure, name)
 
 
-def _changed(settings: dict[str, Any]) -> str:
-    """The settings, in brackets; empty if there are none."""
-    return f" ({', '.join(f'{key}={shown(value)}' for key, value in settings.items())})" if settings else ""
-
-
-def _about(scheme: Scheme) -> str:
-    """The structure and the sizes of a scheme, in words."""
+def _about(scheme: Scheme, settings: dict[str, Any]) -> str:
+    """The settings of a scheme in brackets, its structure and its sizes, in words."""
+    changed = f" ({', '.join(f'{key}={shown(value)}' for key, value in settings.items())})" if settings else ""
     heads, decay = scheme.shape.heads, scheme.shape.decay
     inside = scheme.properties.injection == "embeddings"
     size = f"{scheme.shape.d_model} channels" if inside else f"{heads} heads of {scheme.shape.head_dim} channels"
-    return f"on {scheme.structure}, {size}{f', locality bias {decay:g}' if decay != 1 else ''}"
+    return f"{changed} on {scheme.structure}, {size}{f', locality bias {decay:g}' if decay != 1 else ''}"

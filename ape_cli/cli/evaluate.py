@@ -13,7 +13,6 @@ import typer
 from ape_cli.cli._app import as_typed, command, existing_dataset, with_results
 from ape_cli.cli.console import (
     accuracy_of,
-    guessed,
     print_json,
     print_note,
     print_note_lines,
@@ -103,7 +102,12 @@ def evaluate(
         on.setdefault(against.fingerprint, against)
         pairs.setdefault((run.record.dataset.fingerprint, against.fingerprint), (run, against))
         if not as_json:
-            _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
+            if len(work) == 1:
+                _print_evaluation(result, run, against)
+            else:
+                how = split if against.kind == "image" else f"{split}, {decode}"
+                scores = scores_in_words(result["overall"], against.kind)
+                print_result(f"{result['run']} on {result['dataset']} ({how}): {scores}", indent=2)
     for run, against in pairs.values():
         _note_overlap(run, against, split)
     if as_json:
@@ -176,7 +180,8 @@ def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, sev
     for data in (one for one in on if one.fingerprint in counted):
         before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
-            print_result(before + guessed(accuracy_of(data.kind), scores[_CLASS]["token_accuracy"], True))
+            guess = scores[_CLASS]["token_accuracy"]
+            print_result(f"{before}accuracy of always answering the most frequent class: {guess:.2%}")
         else:
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
             print_result(f"{before}baselines counted on the training split; the end of a target is given")
@@ -236,11 +241,3 @@ def with_perplexity(found: Any) -> Any:
         value = perplexity(found["cross_entropy"])
         found["perplexity"] = value if math.isfinite(value) else None
     return found
-
-
-def _print_scores(result: dict[str, Any]) -> None:
-    """Print the scores of an evaluation over all rows in a line. `_print_evaluation` prints all of them."""
-    image = "by_class" in result
-    decoding = "" if image else f", {result['decode']}"
-    scores = scores_in_words(result["overall"], "image" if image else "sequence")
-    print_result(f"{result['run']} on {result['dataset']} ({result['split']}{decoding}): {scores}", indent=2)

@@ -49,28 +49,20 @@ def tasks(
     lines = _lines(tasks, line, names)
     if as_json:
         print_json(lines)
-    elif names:
-        for number, entry in enumerate(lines):
-            if number:
-                print_result("")
-            _print_task(entry)
-    else:
+        return
+    if not names:
         print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
         print_hint("`ape tasks TASK` lists the options of a task")
-
-
-def _print_task(line: dict[str, Any]) -> None:
-    """Print a task with its options."""
-    from ape_cli import tasks
-
-    print_result(f"{line['task']}: {line['summary']}")
-    print_result(f"structure: {line['structure']}")
-    if line["source"]:
-        print_result(f"source: {line['source']}")
-    options = tasks.options_of(tasks.load(line["task"])).values()
-    rows = [[flag(option.name), shown(option.default), option.help] for option in options]
-    print_table(["option", "default", "meaning"], rows)
-    print_hint(f"for example: {example(line['task'])}")
+        return
+    for number, entry in enumerate(lines):
+        print_result(f"{chr(10) * bool(number)}{entry['task']}: {entry['summary']}")
+        print_result(f"structure: {entry['structure']}")
+        if entry["source"]:
+            print_result(f"source: {entry['source']}")
+        options = tasks.options_of(tasks.load(entry["task"])).values()
+        rows = [[flag(option.name), shown(option.default), option.help] for option in options]
+        print_table(["option", "default", "meaning"], rows)
+        print_hint(f"for example: {example(entry['task'])}")
 
 
 @command("ape schemes rope alibi --wide")
@@ -80,8 +72,7 @@ def schemes(
         bool, typer.Option("--measure", help="Also measure time and memory relative to `none` (takes a minute).")
     ] = False,
     algebra: Annotated[
-        bool,
-        typer.Option("--algebra", help="Also measure which representation each scheme is, and its special cases."),
+        bool, typer.Option("--algebra", help="Also measure which representation each scheme is, and its special cases.")
     ] = False,
     model: Annotated[
         str | None, typer.Option("--model", help="Model for --measure: encoder-decoder or decoder.")
@@ -100,8 +91,7 @@ def schemes(
     measuring = (measure or algebra, "--measure or --algebra")
     for name, value, (there, needed) in (("--threads", threads, measuring), ("--model", model, (measure, "--measure"))):
         if value is not None and not there:
-            what = f"{name} has an effect only on measurements"
-            raise UsageError(what, got=f"{name} {value}", fix=f"add {needed}")
+            raise UsageError(f"{name} has no effect without {needed}", got=f"{name} {value}", fix=f"add {needed}")
     from ape_cli.models.device import choose_device
     from ape_cli.runs.config import MODELS
 
@@ -206,11 +196,9 @@ def attentions(
             return {"attention": name, **cls.claims(), "options": attention.options(name)}
 
     lines = _lines(attention, line, names)
-    print_json(lines) if as_json else _print_attentions(lines)
-
-
-def _print_attentions(lines: Lines) -> None:
-    """Print the table of kinds of attention."""
+    if as_json:
+        print_json(lines)
+        return
     takes = ("bias", "decay", "content", "dropout")
     rows = [
         [
@@ -225,9 +213,8 @@ def _print_attentions(lines: Lines) -> None:
         for line in lines
     ]
     print_table(["attention", "weights", "takes", "acts in", "options", "cost", "source"], rows)
-    print_note(
-        "takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout"
-    )
+    takes_what = "a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout"
+    print_note(f"takes: {takes_what}")
     print_note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
 
 
@@ -253,14 +240,8 @@ def _options(options: dict[str, Any]) -> str:
     return ", ".join(f"{name} {shown(value)}" for name, value in options.items())
 
 
-Lines = list[dict[str, Any]]
-
-COMPARED = {  # what is equal in a special case
-    "scores": "scores",
-    "behind": "scores of keys behind",
-    "weights": "causal weights",
-    "vectors": "vectors",
-}
+# what is equal in a special case
+COMPARED = {"scores": "scores", "behind": "scores of keys behind", "weights": "causal weights", "vectors": "vectors"}
 
 
 def print_costs(lines: Lines) -> None:
@@ -333,18 +314,18 @@ def print_algebra(lines: Lines) -> None:
         print_table(
             ["special case", "of", "by", "equal", "difference"],
             [
-                [c["special"], c["general"], c["about"], COMPARED[c["compared"]], error_text(c)]
+                [c["special"], c["general"], c["about"], COMPARED[c["compared"]], error_cell(c)]
                 for _, c in sorted(cases.items())
             ],
         )
 
 
-def error_text(measured: dict[str, Any]) -> str:
+def error_cell(measured: dict[str, Any]) -> str:
     """An error as the text of a cell: `exact` for 0, and a word if it is too large."""
     return "exact" if measured["error"] == 0 else f"{measured['error']:.1e}{'' if measured['holds'] else ', fails'}"
 
 
-def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str] = error_text) -> list[list[str]]:
+def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str] = error_cell) -> list[list[str]]:
     """The rows of the table of representations for a scheme, out of its `algebra`.
 
     Structures with the same kind and law share a row. Options without an effect on them have no row. `error` writes the
@@ -361,29 +342,24 @@ def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str
         groups.setdefault((f"{one['scheme']} {options}".strip(), *what), []).append(one)
     rows = []
     for (name, kind, steps, law, _), same in groups.items():
+        structures = [representation["structure"] for representation in same]
+        generals = [
+            case["general"] + ("" if case["structure"] == structures[0] else f" ({case['structure']})")
+            for case in measured["special_case_of"]
+            if case["holds"] and case["options"] == same[0]["options"] and case["structure"] in structures
+        ]
         rows.append(
             [
                 name,
-                ", ".join(one["structure"] for one in same),
+                ", ".join(structures),
                 ", ".join(dict.fromkeys(one["group"] for one in same)),
                 f"{kind} (steps: {steps})" if steps and kind == "none" else kind,
                 law,
                 error(max(same, key=lambda one: float(one["error"]))),
-                _generals(same, measured["special_case_of"]),
+                ", ".join(dict.fromkeys(generals)),
             ]
         )
     return rows
-
-
-def _generals(same: Lines, cases: Lines) -> str:
-    """What the representations of a row are special cases of, as the text of a cell."""
-    usual, *others = (one["structure"] for one in same)
-    found = []
-    for case in cases:
-        if case["holds"] and case["options"] == same[0]["options"] and case["structure"] in (usual, *others):
-            where = "" if case["structure"] == usual else f" ({case['structure']})"
-            found.append(case["general"] + where)
-    return ", ".join(dict.fromkeys(found))
 
 
 _MANY = 10**9  # limits from here on are only a protection
@@ -409,7 +385,18 @@ def fields(
     lines = listed(preset, "image" if images else "sequence")
     for name, package in ((scheme, "position"), (attention, "attention"), (positions, "data.position_maps")):
         if name is not None:
-            lines += _of_plugin(package, name)
+            plugins = import_module(f"ape_cli.{package}")
+            about, default = plugins.load(name).option_help, f"Option of {name}."
+            lines += [
+                {
+                    "field": key,
+                    "value": value,
+                    "allowed": _KINDS.get(type(value), ""),
+                    "meaning": about.get(key, default),
+                }
+                for key, value in plugins.options(name).items()
+                if value is not None  # other values are for Python alone
+            ]
     if scheme is not None:
         from ape_cli import position
 
@@ -435,14 +422,8 @@ def listed(preset: str, kind: str) -> list[dict[str, Any]]:
     for name in config.settable(kind):
         field = config.KINDS[kind].model_fields[name]
         value = chosen.get(name, None if field.is_required() else field.default)
-        lines.append(
-            {
-                "field": name,
-                "value": value,
-                "allowed": _allowed(field.metadata, whole=field.annotation in (int, int | None)),
-                "meaning": field.description,
-            }
-        )
+        allowed = _allowed(field.metadata, whole=field.annotation in (int, int | None))
+        lines.append({"field": name, "value": value, "allowed": allowed, "meaning": field.description})
     return lines
 
 
@@ -458,14 +439,3 @@ def _allowed(limits: list[Any], whole: bool) -> str:
         low, high = ends.get("ge", ends.get("gt", -1) + 1), ends.get("le", _MANY)
         return f"{low} to {high:,}" if high < _MANY else f"{low} or more"
     return ", ".join(f"{word} {ends[end]:,}" for end, word in _ENDS.items() if end in ends)
-
-
-def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
-    """The options of a scheme, a kind of attention or a map of positions. Values for Python alone are left out."""
-    of = import_module(f"ape_cli.{package}")
-    about, default = of.load(name).option_help, f"Option of {name}."
-    return [
-        {"field": key, "value": value, "allowed": _KINDS.get(type(value), ""), "meaning": about.get(key, default)}
-        for key, value in of.options(name).items()
-        if value is not None
-    ]

@@ -72,11 +72,7 @@ class PackingOptions:
 
 @command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
 def runs(
-    which: RunFilter,
-    listing: ListingOptions,
-    packing: PackingOptions,
-    folder: ResultsFolder,
-    as_json: Json = False,
+    which: RunFilter, listing: ListingOptions, packing: PackingOptions, folder: ResultsFolder, as_json: Json = False
 ) -> None:
     """List the runs, or pack them into one file.
 
@@ -141,9 +137,8 @@ def _unpack(file: StoragePath, results: StoragePath, as_json: bool) -> None:
     if as_json:
         print_json({"unpacked": written, "present": present, "refused": refused})
     else:
-        print_result(
-            f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else "")
-        )
+        already = f"; {present:,} were there already" if present else ""
+        print_result(f"unpacked: {_count(written)} to {results}{already}")
     _end_if_refused(refused)
 
 
@@ -264,16 +259,15 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     with located(file, layers[0]):
         groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
         planned = stages.plan(groups, registry, DATASETS)
-    every = planned.trials
     undecided = planned.undecided if tuned else {}
 
     kinds = []
-    for config, data in ((item.config, item.data) for item in every):
-        of_data = data.task, data.order, data.parameters
-        kinds.append(filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None))
+    for item in planned.trials:
+        of_data = item.data.task, item.data.order, item.data.parameters
+        kinds.append(filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image"))
     chosen.check(kinds, f"the sweep {file}")
     again = with_results(f"sweep {shlex.quote(str(file))}", registry.folder)
-    items = [item for item, kind in zip(every, kinds, strict=True) if chosen.picks(kind)]
+    items = [item for item, kind in zip(planned.trials, kinds, strict=True) if chosen.picks(kind)]
     of = f" with {chosen}" if str(chosen) else ""
     # a finished run that is not evaluated yet counts as stopped
     registered = [item for item in items if item.run and item.state in ("finished", "stopped")]

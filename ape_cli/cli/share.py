@@ -14,7 +14,7 @@ from ape_cli.cli.console import print_hint, print_json, print_note, print_result
 from ape_cli.cli.options import EXISTING, OUTPUT, Folders, Json, Place, ResultsFolder, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
-from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.storage.paths import storage_path
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ def export(
 @command("ape push tree-copy --to USER/tree-copy --private")
 def push(
     what: Annotated[
-        str,
-        typer.Argument(metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset."),
+        str, typer.Argument(metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset.")
     ],
     to: Annotated[str, typer.Option("--to", metavar="USER/NAME", help="Repository on the Hub; created if necessary.")],
     private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
@@ -83,11 +82,15 @@ def push(
     hub.check_target(to)
     named = storage_path(what)
     folder = dataset_folder(named, folders.datasets)
-    if manifest_path(folder).exists():
-        print_note(f"uploading the dataset {folder}")
-        kind, address = "dataset", hub.push_dataset(_local(folder), to, private=private)
-    elif (named / exported.CONFIG).is_file():
-        kind, address = "model", hub.push_model(_local(named), to, private=private)
+    is_dataset = manifest_path(folder).exists()
+    local = folder if is_dataset else named
+    if is_dataset or (named / exported.CONFIG).is_file():
+        if not isinstance(local, Path):
+            raise UsageError("only a local folder can be uploaded", got=str(local), fix="download it first")
+        if is_dataset:
+            print_note(f"uploading the dataset {local}")
+        upload = hub.push_dataset if is_dataset else hub.push_model
+        kind, address = "dataset" if is_dataset else "model", upload(local, to, private=private)
     else:
         run = open_registry(folders.results).find(what)
         with tempfile.TemporaryDirectory(prefix="ape-push-") as temporary:
@@ -97,10 +100,3 @@ def push(
         print_json({"kind": kind, "repository": to, "commit": address})
         return
     print_result(f"{kind} uploaded: {address}")
-
-
-def _local(folder: StoragePath) -> Path:
-    """The folder, which has to be on this machine. Raises `UsageError` if it is in an object store."""
-    if not isinstance(folder, Path):
-        raise UsageError("only a local folder can be uploaded", got=str(folder), fix="download it first")
-    return folder

@@ -86,7 +86,11 @@ class GridOptions:
             "trials": self.trials,
             "seeds": None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds),
         }
-        fields = {name: _list(text) for name in lists if (text := getattr(self, name)) is not None} | {
+        fields = {
+            name: list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+            for name in lists
+            if (text := getattr(self, name)) is not None
+        } | {
             "data": self.data or None,
             "seeds": None if self.seeds is None else whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
@@ -249,18 +253,13 @@ def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: boo
     from ape_cli.models.device import gpu_count
     from ape_cli.sweep import planning
 
-    per_task = execution.trials_per_task
-    if per_task is None and execution.engine == "ray":
-        per_task = planning.per_task(items)
-    workers = gpu_count() if execution.workers is None and local_gpu else execution.workers
-    others = ("threads", "retries", "address", "cpus_per_trial", "gpus_per_trial")
-    options = {name: getattr(execution, name) for name in others}
-    return executors.make(execution.engine, workers=workers, trials_per_task=per_task, **options)
-
-
-def _list(text: str) -> list[str]:
-    """Split a list with commas, without repetitions."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    names = ["workers", "threads", "retries", "address", "cpus_per_trial", "gpus_per_trial", "trials_per_task"]
+    options = {name: getattr(execution, name) for name in names}
+    if execution.trials_per_task is None and execution.engine == "ray":
+        options["trials_per_task"] = planning.per_task(items)
+    if execution.workers is None and local_gpu:
+        options["workers"] = gpu_count()
+    return executors.make(execution.engine, **options)
 
 
 def _shard(text: str | None) -> tuple[int, int]:

@@ -137,11 +137,7 @@ class Watch:
     def _say(self, line: Line, what: str) -> None:
         """Print a line about a trial, if there is no live table."""
         if not sys.stderr.isatty():
-            print_note(f"[{self.count('finished')}/{len(self.lines)}] {line.item.name}: {what}")
-
-    def count(self, state: str) -> int:
-        """The number of trials in a state."""
-        return len(self.of(state))
+            print_note(f"[{len(self.of('finished'))}/{len(self.lines)}] {line.item.name}: {what}")
 
     def of(self, *states: str) -> list[Line]:
         """The trials in some states."""
@@ -156,13 +152,13 @@ class Watch:
         if not took and not sure:
             return None
         usual = statistics.median(took or sure)
-        at_once = max(1, min(self.slots or self.count("running"), len(known)))
+        at_once = max(1, min(self.slots or len(self.of("running")), len(known)))
         return sum(usual if seconds is None else seconds for seconds in known) / at_once
 
     @property
     def states(self) -> str:
         """The number of trials in each state, in words."""
-        return ", ".join(f"{n} {state}" for state in _STATES if (n := self.count(state)))
+        return ", ".join(f"{n} {state}" for state in _STATES if (n := len(self.of(state))))
 
     def stop(self, number: int, frame: Any) -> None:
         """Handle a signal to stop: say so at once, because the running trials end only after their present steps.
@@ -239,6 +235,8 @@ _TAIL = 12  # number of lines of a failed trial's log that are printed
 
 def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old: Collection[str] = ()) -> None:
     """Print what a sweep would do, for --dry-run. `old`: names of runs with older code than the present one."""
+    from ape_cli.sweep.durations import OTHERS, SIMILAR, SIZE
+
     todo = [item for item in items if item.state != "finished"]
     estimates = [item.seconds for item in todo if item.seconds is not None]
     at_once = min(slots, max(1, len(todo))) if slots else None
@@ -263,11 +261,14 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
     for item in (item for item in items if item.state != "open"):
         missing = " (to generate)" if item.data.missing and item in todo else ""
-        took = "" if item not in todo else "?" if item.seconds is None else _clock(item.seconds)
+        took = "" if item not in todo else "?" if item.seconds is None else clock(max(1.0, item.seconds))
         what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
-    guess = "time unknown" if total is None else f"about {_clock(total)}, estimated from {_basis(todo)}"
+    # the least sure basis of the estimates
+    bases = {item.estimate.basis for item in todo if item.estimate}
+    basis = next((f"{other} (usually within a factor of 3)" for other in (SIZE, OTHERS) if other in bases), SIMILAR)
+    guess = "time unknown" if total is None else f"about {clock(max(1.0, total))}, estimated from {basis}"
     if len(estimates) < len(todo):
         guess += ", as no registered run has the same model and this machine has no GPU"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
@@ -275,20 +276,6 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     if later:
         start = "starts" if later == 1 else "start"
         print_result(f"{later} of these {start} once settings are chosen, and are not in the table")
-
-
-def _clock(seconds: float) -> str:
-    """An estimated time as text, at least a second."""
-    return clock(max(1.0, seconds))
-
-
-def _basis(items: list[PlannedTrial]) -> str:
-    """What the estimates of trials rest on, the least sure one, and how sure it is."""
-    from ape_cli.sweep.durations import OTHERS, SIMILAR, SIZE
-
-    bases = {item.estimate.basis for item in items if item.estimate}
-    basis = next((basis for basis in (SIZE, OTHERS) if basis in bases), SIMILAR)
-    return basis if basis == SIMILAR else f"{basis} (usually within a factor of 3)"
 
 
 def print_end(
@@ -303,15 +290,20 @@ def print_end(
     `choices`: the settings that tuning has chosen, None without tuning. Only these have their test scores printed, so
     that nobody chooses by them.
     """
+    from ape_cli.runs.record import settings_text
     from ape_cli.sweep import worker
 
     ends: list[dict[str, Any]] = []
-    for item in items:
-        line = lines.get(item.name) or Line(item, item.state)
-        ends.append({"run": item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
+    for line in (lines.get(item.name) or Line(item, item.state) for item in items):
+        ends.append({"run": line.item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
         ends[-1] |= {"error": line.error} if line.error else {}
     if as_json:
-        print_json({"trials": ends} | ({} if choices is None else {"chosen": [_as_json(choice) for choice in choices]}))
+        chosen = [
+            {name: getattr(choice, name) for name in ("group", "setting", "trials", "seeds")}
+            | {"validation": choice.validation._asdict(), "runs": [item.name for item in choice.runs]}
+            for choice in choices or ()
+        ]
+        print_json({"trials": ends} | ({} if choices is None else {"chosen": chosen}))
     for line in (line for line in lines.values() if line.state == "failed"):
         path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
@@ -322,43 +314,18 @@ def print_end(
     if not as_json:
         finished = {end["run"] for end in ends if end["state"] == "finished"}
         if choices:
-            _print_choices(choices)
+            heads = ["group", "chosen", "settings tried", "seeds", "validation accuracy"]
+            rows = [
+                [c.group, settings_text(c.setting), str(c.trials), str(len(c.seeds)), f"{c.validation.accuracy:.2%}"]
+                for c in choices
+            ]
+            print_table(heads, rows, numbers=heads[2:])
         if choices is not None:
             finished &= {item.name for choice in choices for item in choice.runs}
         _print_scores(sorted(finished), registry, "" if choices is None else " --best-by validation")
         count = Counter(end["state"] for end in ends)
         trained = sum(end["trained"] for end in ends)
         print_result(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
-
-
-def _as_json(choice: GroupChoice) -> dict[str, Any]:
-    """A choice for a program."""
-    return {
-        "group": choice.group,
-        "setting": choice.setting,
-        "trials": choice.trials,
-        "seeds": choice.seeds,
-        "validation": choice.validation._asdict(),
-        "runs": [item.name for item in choice.runs],
-    }
-
-
-def _print_choices(choices: list[GroupChoice]) -> None:
-    """Print the table of the settings that were chosen by validation scores."""
-    from ape_cli.runs.record import settings_text
-
-    heads = ["group", "chosen", "settings tried", "seeds", "validation accuracy"]
-    rows = [
-        [
-            choice.group,
-            settings_text(choice.setting),
-            str(choice.trials),
-            str(len(choice.seeds)),
-            f"{choice.validation.accuracy:.2%}",
-        ]
-        for choice in choices
-    ]
-    print_table(heads, rows, numbers=heads[2:])
 
 
 def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:

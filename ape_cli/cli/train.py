@@ -6,8 +6,8 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
-    from ape_cli.training.execution import ExistingRun
     from ape_cli.training.process_group import ProcessGroup
     from ape_cli.training.trial import Trial
 
@@ -77,7 +76,7 @@ def train(
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers, trial
-    from ape_cli.training.execution import Execution, joined
+    from ape_cli.training.execution import Execution, ExistingRun, joined
     from ape_cli.training.trainer import Stopped
 
     with joined() as group:
@@ -106,12 +105,13 @@ def train(
                     # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
                     others = sizes.opened(experiment.dataset, spec.tests.generalise, experiment.config)
+                resume = "RESUME" if existing.resume else "REFUSE"
                 try:
                     done = trial.run_trial(
                         experiment,
                         registry,
                         how,
-                        existing=_existing(existing),
+                        existing=ExistingRun["OVERWRITE" if existing.overwrite else resume],
                         test=not request.no_eval,
                         tests=spec.tests,
                         others=others,
@@ -124,8 +124,7 @@ def train(
     if group.first:
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.dataset, registry, spec) if done.evaluation else None
-        missing = comparison.missing if comparison else ()
-        commands = [_again(ctx, experiment, other, given) for other in missing]
+        commands = [_again(ctx, experiment, other, given) for other in (comparison.missing if comparison else ())]
         print_trained(done, comparison, commands, folders.results, as_json)
 
 
@@ -216,15 +215,6 @@ def _check_together(request: RequestOptions, existing: ExistingRunOptions) -> No
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
 
 
-def _existing(options: ExistingRunOptions) -> ExistingRun:
-    """What to do with an existing run."""
-    from ape_cli.training.execution import ExistingRun
-
-    if options.overwrite:
-        return ExistingRun.OVERWRITE
-    return ExistingRun.RESUME if options.resume else ExistingRun.REFUSE
-
-
 @contextmanager
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
@@ -303,8 +293,7 @@ def note_data(experiment: Experiment) -> None:
     tell_overlap(data)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """What a test score is compared with: token accuracies on the same test split, or accuracies of images.
 
     `constant_guess` and `counted` are those of `count_baselines`. `none` is the score of the registered run of the same
@@ -312,10 +301,10 @@ class Comparison:
     exist yet.
     """
 
-    constant_guess: float = 0.0
-    counted: dict[str, dict[str, float]] = field(default_factory=dict)
-    none: float | None = None
-    missing: tuple[ExperimentSpec, ...] = ()
+    constant_guess: float
+    counted: dict[str, dict[str, float]]
+    none: float | None
+    missing: list[ExperimentSpec]
 
 
 def compared(data: Dataset, registry: Registry, options: ExperimentSpec) -> Comparison:
@@ -334,7 +323,7 @@ def compared(data: Dataset, registry: Registry, options: ExperimentSpec) -> Comp
             elif evaluation is not None and other.scheme == "none":
                 none = evaluation["overall"]["token_accuracy"]
     baselines = count_baselines(data, "test")
-    return Comparison(baselines.constant_guess, baselines.counted, none, tuple(missing))
+    return Comparison(baselines.constant_guess, baselines.counted, none, missing)
 
 
 def print_trained(
@@ -346,11 +335,10 @@ def print_trained(
     """
     config, result, test = done.run.record.config, done.run.record.outcome, done.evaluation
     if as_json:
-        lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
+        lines: dict[str, Any] = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
         baselines = comparison and {key: getattr(comparison, key) for key in ("constant_guess", "counted", "none")}
-        print_json(
-            lines | {"test": test, "baselines": baselines} | ({"other_tests": done.others} if done.others else {})
-        )
+        lines |= {"test": test, "baselines": baselines}
+        print_json(lines | ({"other_tests": done.others} if done.others else {}))
         return
     kind = config.kind
     accuracy = accuracy_of(kind)
@@ -361,7 +349,11 @@ def print_trained(
         return
     print_result(f"  test {scores_in_words(test['overall'], kind)}")
     for other in done.others:
-        print_result(f"  {_at_sizes(other)}")
+        scores = scores_in_words(other["overall"], "sequence")
+        if other.get("test_only"):  # at sizes that were not trained on
+            by_size = (f"{part['size']} {part['exact_match']:.2%}" for part in other["by_size"])
+            scores = f"exact match at size {', '.join(by_size)}"
+        print_result(f"  test, {other['decode']} decoding{', ' if other.get('test_only') else ': '}{scores}")
     print_result(f"compare its test {accuracy} with")
     for score, whose in _compared_with(done.run.record, comparison):
         print_result(f"  {score:7.2%}  {whose}", indent=11)
@@ -400,12 +392,3 @@ def _published(record: RunRecord, cross_entropy: float) -> str:
         return ""
     ours = f"its test perplexity is {perplexity_text(perplexity(cross_entropy))}"
     return f"{ours}; in {source.called}, with its own model and data, {number.value:.2f} ±{number.spread:.2f}"
-
-
-def _at_sizes(evaluation: dict[str, Any]) -> str:
-    """The scores of a further evaluation: by size on test rows at other sizes, else over all test rows."""
-    how = f"test, {evaluation['decode']} decoding"
-    if not evaluation.get("test_only"):
-        return f"{how}: {scores_in_words(evaluation['overall'], 'sequence')}"
-    scores = (f"{part['size']} {part['exact_match']:.2%}" for part in evaluation["by_size"])
-    return f"{how}, exact match at size {', '.join(scores)}"
