@@ -55,7 +55,9 @@ def tasks(
         print_hint("`ape tasks TASK` lists the options of a task")
         return
     for number, entry in enumerate(lines):
-        print_result(f"{chr(10) * bool(number)}{entry['task']}: {entry['summary']}")
+        if number:
+            print_result("")
+        print_result(f"{entry['task']}: {entry['summary']}")
         print_result(f"structure: {entry['structure']}")
         if entry["source"]:
             print_result(f"source: {entry['source']}")
