@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from ape_cli.cli import app
-from ape_cli.cli.fields import listed
+from ape_cli.cli.lists import listed
 from ape_cli.evaluation.sharing import exported
 from ape_cli.runs import config
 from ape_cli.storage import image_rows, sequence_rows, tree_formats
@@ -122,7 +122,8 @@ def commands() -> str:
     group: Any = typer.main.get_command(app)
     context = typer.Context(group, info_name="ape")
     parts = [COMMANDS]
-    for name, command in group.commands.items():
+    for name in group.list_commands(context):
+        command = group.commands[name]
         inner = typer.Context(command, parent=context, info_name=name)
         usage = " ".join(["ape", name, *command.collect_usage_pieces(inner)])
         parts += [f"## ape {name}", prose((command.help or "").split("\f")[0]), f"```text\n{usage}\n```"]

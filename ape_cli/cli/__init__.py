@@ -18,9 +18,9 @@ from ape_cli.cli import completion, console
 from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
-# Each of these modules registers its commands. `ape --help` lists them in this order.
+# Each of these modules registers its commands.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
-_OTHER = ("lists", "check", "runs", "show", "fields", "doctor", "share", "new")
+_OTHER = ("lists", "check", "runs", "show", "doctor", "share", "new")
 for stage in completion.needed(_WORK + _OTHER):
     import_module(f"{__name__}.{stage}")
 
@@ -62,7 +62,7 @@ def _code() -> str | int | None:
     except (ApeError, OSError) as error:  # not from within a command: of `--help`, for example
         return _shown(error)
     except Exception:  # a bug: its traceback may contain addresses
-        console.note_lines(traceback.format_exc().rstrip())
+        console.print_note_lines(traceback.format_exc().rstrip())
         return 1
     return 0
 
@@ -70,5 +70,5 @@ def _code() -> str | int | None:
 def _shown(error: ApeError | OSError) -> int:
     """Print an error if that is possible, and return the exit status."""
     with suppress(OSError):
-        return console.tell(error)
+        return console.print_error(error)
     return 1

@@ -14,9 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
-from ape_cli.cli.console import hint, note, tell
-from ape_cli.cli.folders import FOLDERS, with_folders
-from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
+from ape_cli.cli.console import print_error, print_hint, print_note
+from ape_cli.cli.options import DATASETS, FOLDERS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed, with_folders
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import check_process, is_launched, version
@@ -24,9 +23,16 @@ from ape_cli.core.slow_steps import slow_imports
 from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
+_WORK = ("gen", "train", "sweep", "eval", "report", "draw", "tasks", "schemes", "attentions")
+_ORDER = (*_WORK, "check", "runs", "rm", "show", "fields", "doctor", "verify", "export", "push", "new")
+
 
 class _Group(TyperGroup):
     """The command `ape` with its own options."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of `ape --help`."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options of `ape` itself."""
@@ -61,22 +67,15 @@ def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
     In other threads than the main one, it does not.
     """
     before: dict[signal.Signals, Any] = {}
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
     try:
         with suppress(ValueError):  # only the main thread may set signal handlers
-            for number in numbers:
+            for number in (signal.SIGINT, signal.SIGTERM, *hangup):
                 before[number] = signal.signal(number, handler)
         yield
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
-
-
-def _is_other(word: str) -> bool:
-    """Whether the word after an option that may stand alone is not its value: an option, a file or nothing."""
-    return not word or word.startswith("-") or word.endswith(".toml")
 
 
 class Command(TyperCommand):
@@ -96,13 +95,15 @@ class Command(TyperCommand):
         Of several processes that torchrun has started, only the first one runs a command that is not for several.
         """
         if is_launched() and os.environ["RANK"] != "0" and self.name not in self.RANKS:
-            note(f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}")
+            print_note(
+                f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}"
+            )
             ctx.exit()
         ctx.meta[self.WORDS] = list(args)
-        args = [
-            f"{word}={self.BARE[word]}" if word in self.BARE and _is_other(following) else word
-            for word, following in zip(args, [*args[1:], ""], strict=False)
-        ]
+        for index, (word, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
+            # what follows is not its value: an option, a file or nothing
+            if word in self.BARE and (not following or following.startswith("-") or following.endswith(".toml")):
+                args[index] = f"{word}={self.BARE[word]}"
         flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
         try:
             return list(super().parse_args(ctx, args))
@@ -139,16 +140,12 @@ class Command(TyperCommand):
             record = one.get_help_record(ctx)
             if record is not None:
                 names = one.metavar if one.param_type_name == "argument" else record[0]
-                groups.setdefault(self._group(one), []).append((names, record[1].replace("-", _HYPHEN)))
+                group = OUTPUT if "--help" in one.opts else getattr(one, "rich_help_panel", None) or OTHER
+                group = "Arguments" if one.param_type_name == "argument" else group
+                groups.setdefault(group, []).append((names, record[1].replace("-", _HYPHEN)))
         for title in sorted(groups, key=_place):
             with formatter.section(title):
                 formatter.write_dl(groups[title])
-
-    def _group(self, one: Any) -> str:
-        """The title under which a parameter is listed."""
-        if one.param_type_name == "argument":
-            return "Arguments"
-        return OUTPUT if "--help" in one.opts else getattr(one, "rich_help_panel", None) or OTHER
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example, which is not folded, so that it can be copied."""
@@ -160,23 +157,21 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
 
-        def message(line: str) -> None:
-            note(with_folders(line, _typed_folders(ctx)))
-
+        messages = messages_to(lambda line: print_note(with_folders(line, _typed_folders(ctx))))
         try:
-            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint), explained():
+            with on_stop(signal.default_int_handler), messages, slow_imports(print_hint), explained():
                 check_process()
                 return super().invoke(ctx)
-        except (ApeError, OSError) as error:
-            if isinstance(error, ApeError):
-                error = as_typed(error, ctx)
-            raise typer.Exit(tell(error)) from None
+        except ApeError as error:
+            raise typer.Exit(print_error(as_typed(error, ctx))) from None
+        except OSError as error:
+            raise typer.Exit(print_error(error)) from None
         except (MemoryError, RuntimeError) as error:
             if not memory.ran_out(error):
                 raise
-            raise typer.Exit(tell(as_typed(memory.out_of_memory(error), ctx))) from None
+            raise typer.Exit(print_error(as_typed(memory.out_of_memory(error), ctx))) from None
         except KeyboardInterrupt:
-            note("interrupted: run the same command again to continue")
+            print_note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
 
 
@@ -214,9 +209,9 @@ def command(
 
     `example` ends its help. `option` is proposed if the user gives a word that the command does not take.
     """
-    kind = type(cls.__name__, (cls,), {"option": option})
 
     def register(function: F) -> F:
+        kind = type(cls.__name__, (cls,), {"option": option})
         app.command(name, cls=kind, epilog=example)(expanded(function))
         return function
 
@@ -250,7 +245,7 @@ def note_changed(trained_with: Collection[UserCode]) -> set[str]:
 
     outdated = changed(trained_with)
     for part, runs in outdated.items():
-        note(change(part, runs))
+        print_note(change(part, runs))
     return {run for runs in outdated.values() for run in runs}
 
 
@@ -261,11 +256,6 @@ def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> Stora
     """
     named = datasets / str(data)
     return named if named.exists() and not data.exists() else data
-
-
-def dataset_names(datasets: StoragePath) -> list[str]:
-    """The names of the complete datasets in a folder, sorted."""
-    return sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
 
 
 def folder_options(results: StoragePath = RESULTS, datasets: StoragePath = DATASETS) -> list[str]:
@@ -287,7 +277,7 @@ def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> Sto
             return folder
     except OSError:  # reading it says more
         return data
-    names = dataset_names(datasets)
+    names = sorted(path.parent.name for path in datasets.glob("*/manifest.json"))
     raise DataError(
         "no such dataset",
         got=str(data),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import answer, note, print_table, say, ticker
+from ape_cli.cli.console import print_json, print_note, print_result, print_table, ticker
 from ape_cli.cli.options import EXECUTION, THREADS, Json
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import NeedsError
@@ -61,7 +61,7 @@ def check(
         tick(f"checking {name}")
         findings += laws.check(name, checks)
     if as_json:
-        answer([dataclasses.asdict(f) for f in findings])
+        print_json([dataclasses.asdict(f) for f in findings])
     else:
         _print_findings(findings)
     if not all(f.holds for f in findings):
@@ -88,23 +88,23 @@ def _print_findings(findings: list[Finding]) -> None:
             _print_errors(title, measured, columns)
     if any(f.float64 is not None for f in findings):
         for line in _MEASURED:
-            note(line)
+            print_note(line)
     for law, about in dict.fromkeys((f.law, f.about) for f in findings if f.law != "import"):
-        note(f"{law}: {about}")
-    bad = [f for f in findings if not f.holds]
-    for failure in _failures(bad):
+        print_note(f"{law}: {about}")
+    failed = [f for f in findings if not f.holds]
+    for failure in _failures(failed):
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
-            say(line)
-    say(f"{len(findings) - len(bad)} of {len(findings)} rules and laws hold")
+            print_result(line)
+    print_result(f"{len(findings) - len(failed)} of {len(findings)} rules and laws hold")
 
 
-def _failures(bad: list[Finding]) -> list[str]:
+def _failures(failed: list[Finding]) -> list[str]:
     """A text for each law that does not hold. Laws and rules of one subject that fail for one reason share a text."""
     from ape_cli.evaluation.laws import CLAIMS
 
     laws: dict[tuple[str, str | None], list[Finding]] = {}
     texts: list[str] = []
-    for f in bad:
+    for f in failed:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
             text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"

@@ -23,17 +23,6 @@ Values: TypeAlias = Callable[[Any], Iterable[str]]  # the context of a command -
 
 _WIDTH = 70  # of the help of an option
 
-PRESETS = ("paper", "neurips", "medium", "small", "tiny")
-MODELS = ("encoder-decoder", "decoder")
-DECODINGS = ("teacher", "greedy")
-ORDERS = ("breadth", "depth")
-PAIRS = (*ORDERS, "breadth-to-depth", "depth-to-breadth")
-DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("fp32", "tf32", "bf16")
-METRICS = ("token_accuracy", "exact_match", "cross_entropy", "perplexity")
-FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
-PLOT_FORMATS = ("svg", "png", "pdf")
-
 
 def _plugins(package: str) -> Values:
     """The names of the plug-ins of a package, such as `position`."""
@@ -69,8 +58,9 @@ _SCHEMES, _TASKS, _ATTENTIONS = _plugins("position"), _plugins("tasks"), _plugin
 
 def _published(ctx: Any) -> list[str]:
     """The sources of published numbers: the files of the package, and those in the current folder."""
-    found = [path.stem for folder in plugins.folders("ape_cli.reports.published") for path in folder.glob("*.toml")]
-    return sorted(found) + sorted(str(path) for path in Path().glob("*.toml"))
+    folders = plugins.folders("ape_cli.reports.published")
+    names = sorted(path.stem for folder in folders for path in folder.glob("*.toml"))
+    return names + sorted(map(str, Path().glob("*.toml")))
 
 
 # The values of the parameters of all commands, by flag, or by name if a parameter is an argument. A parameter of a
@@ -101,24 +91,24 @@ VALUES: dict[str, Values] = {
     "--data": _datasets,
     "show data": _datasets,
     "push what": lambda ctx: [*_runs(ctx), *_datasets(ctx)],
-    "--preset": _closed(*PRESETS),
-    "--model": _closed(*MODELS),
-    "--models": _closed(*MODELS),
-    "--order": _closed(*ORDERS),
-    "--source-order": _closed(*ORDERS),
-    "--orders": _closed(*PAIRS),
+    "--preset": _closed("paper", "neurips", "medium", "small", "tiny"),
+    "--model": _closed("encoder-decoder", "decoder"),
+    "--models": _closed("encoder-decoder", "decoder"),
+    "--order": _closed("breadth", "depth"),
+    "--source-order": _closed("breadth", "depth"),
+    "--orders": _closed("breadth", "depth", "breadth-to-depth", "depth-to-breadth"),
     "--split": _closed(*SPLITS),
-    "--decode": _closed(*DECODINGS),
-    "--device": _closed(*DEVICES),
-    "--precision": _closed(*PRECISIONS),
-    "--metric": _closed(*METRICS),
+    "--decode": _closed("teacher", "greedy"),
+    "--device": _closed("auto", "cpu", "cuda"),
+    "--precision": _closed("fp32", "tf32", "bf16"),
+    "--metric": _closed("token_accuracy", "exact_match", "cross_entropy", "perplexity"),
     "--against": _published,
     "--by": _closed("size", "op", "epoch"),
     "--best-by": _closed("validation"),
     "--axis": _closed("score", "error"),
     "gen --format": _plugins("storage.tree_formats"),
-    "report --format": _closed(*FORMATS),
-    "--plot-format": _closed(*PLOT_FORMATS),
+    "report --format": _closed("rich", "markdown", "latex", "csv", "json", "html"),
+    "--plot-format": _closed("svg", "png", "pdf"),
     "new kind": _closed("scheme", "task", "attention"),
 }
 _LISTS = {"--schemes", "--tasks", "--attentions", "--positions", "--models", "--orders"}  # of `ape sweep`
@@ -206,34 +196,26 @@ class _Classes:
         """The options of a class, those of its base classes first."""
         node = self.defined.get(name)
         if node is None:
-            file = _file(self._modules.get(name, ""))
-            if file is not None:
+            module = self._modules.get(name, "")
+            stems = plugins.folders(module) if module.startswith("ape_cli.") else []  # of other modules, none
+            files = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py")]
+            for file in [file for file in files if file.is_file()][:1]:
                 yield from _Classes(file).options(name)
             return
         for base in node.bases:
             word = base.value if isinstance(base, ast.Subscript) else base  # Base[Kind]
             yield from self.options(word.id if isinstance(word, ast.Name) else getattr(word, "attr", ""))
         for line in node.body:
-            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and _declares(line.value):
-                yield _declared(line.target.id, line.annotation, line.value)
+            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+                declared = _declared(line.target.id, line.annotation, line.value)
+                yield from [declared] if declared else []
 
 
-def _file(module: str) -> Path | None:
-    """The file of a module of this package; None for others."""
-    stems = plugins.folders(module) if module.startswith("ape_cli.") else []
-    files = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py")]
-    return next((file for file in files if file.is_file()), None)
-
-
-def _declares(value: ast.expr | None) -> bool:
-    """Whether an expression is a call of `option` or `tasks.option`."""
-    if not isinstance(value, ast.Call):
-        return False
-    return "option" in (getattr(value.func, "id", None), getattr(value.func, "attr", None))
-
-
-def _declared(field: str, annotation: ast.expr, call: Any) -> DeclaredOption:
-    """The option that a field of a class declares."""
+def _declared(field: str, annotation: ast.expr, call: Any) -> DeclaredOption | None:
+    """The option that a field of a class declares, by a call of `option` or `tasks.option`; None for another field."""
+    function = getattr(call, "func", None)
+    if "option" not in (getattr(function, "id", None), getattr(function, "attr", None)):
+        return None
     words: Mapping[str, Any] = {word.arg: word.value for word in call.keywords if word.arg}
     help = words.get("help", call.args[1] if len(call.args) > 1 else None)
     among: Collection[Any] = _literal(words.get("among")) or ()

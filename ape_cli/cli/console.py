@@ -6,8 +6,9 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # rich is imported when it is used
 _NAMED = 80  # characters of a file's name in an error
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Print a note on stderr: a line break in a name becomes visible. On a terminal, it is folded between words."""
     print(_folded(line, sys.stderr), file=sys.stderr)
 
@@ -38,19 +39,19 @@ def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
     return textwrap.fill(shown, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
-def hint(line: str) -> None:
+def print_hint(line: str) -> None:
     """Print a note about what else there is, on a terminal only."""
     if sys.stderr.isatty():
-        note(line)
+        print_note(line)
 
 
-def note_lines(text: str) -> None:
+def print_note_lines(text: str) -> None:
     """Print a text of several lines on stderr, such as the message of an error. Commands in it can be copied."""
     for line in text.split("\n"):
         print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
 
 
-def tell(error: ApeError | OSError) -> int:
+def print_error(error: ApeError | OSError) -> int:
     """Print a user error on stderr, and return the exit status of the program.
 
     Nothing is printed if the reader of a pipe has gone.
@@ -58,7 +59,7 @@ def tell(error: ApeError | OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return 1
     shown = user_error(error)
-    note_lines(f"error: {shown}")
+    print_note_lines(f"error: {shown}")
     return shown.exit_code
 
 
@@ -72,31 +73,31 @@ def user_error(error: ApeError | OSError) -> ApeError:
     return ApeError(what, got=got, fix=remedy(error))
 
 
-def say(line: str, indent: int = 0) -> None:
+def print_result(line: str, indent: int = 0) -> None:
     """Print a line of the result on stdout. On a terminal, it is folded between words, with an indent."""
     print(_folded(line, sys.stdout, indent), flush=True)
 
 
-def say_commands(commands: Iterable[str]) -> None:
+def print_commands(commands: Iterable[str]) -> None:
     """Print commands on stdout, each as one line, so that they can be copied from a narrow terminal too."""
     for command in commands:
         print(f"  {escaping.one_line(escaping.redacted(command))}", flush=True)
 
 
-def say_names(entries: Iterable[tuple[str, str]]) -> None:
+def print_names(entries: Iterable[tuple[str, str]]) -> None:
     """Print names and what they are, one in a line, with the descriptions below each other."""
-    lines = list(entries)
-    width = max(len(name) for name, _ in lines)
-    for name, about in lines:
-        say(f"{name:<{width}}  {about}", indent=width + 2)
+    lines = dict(entries)
+    width = max(map(len, lines))
+    for name, about in lines.items():
+        print_result(f"{name:<{width}}  {about}", indent=width + 2)
 
 
 def draw(drawn: Any) -> None:
     """Print a rich table or tree on stdout. In a pipe or a file, it is 160 columns wide, or as wide as COLUMNS says."""
     from rich.console import Console
 
-    told = sys.stdout.isatty() or "COLUMNS" in os.environ  # rich reads both
-    Console(width=None if told else 160).print(Visible(drawn))
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ  # rich reads both
+    Console(width=None if is_known else 160).print(Visible(drawn))
 
 
 class Visible:
@@ -114,14 +115,14 @@ class Visible:
             yield Segment(text if control else escaping.terminal(text), style, control)
 
 
-def answer(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print a result as JSON on stdout."""
     print(escaping.json(value))
 
 
 def ticker() -> Callable[[str], None]:
     """A function that prints a line of progress on a terminal, and nothing elsewhere."""
-    return note if sys.stderr.isatty() else lambda line: None
+    return print_note if sys.stderr.isatty() else lambda line: None
 
 
 @contextmanager
@@ -134,16 +135,45 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     from rich import progress
     from rich.console import Console
 
-    columns = [
-        progress.TextColumn("generating"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("rows"),
-        progress.TimeRemainingColumn(),
-    ]
+    done, left = progress.MofNCompleteColumn(), progress.TimeRemainingColumn()
+    columns = ("generating", progress.BarColumn(), done, "rows", left)
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         job = bar.add_task("rows", total=total)
         yield lambda rows: bar.advance(job, rows)
+
+
+class Repeated:
+    """Calls a function once a minute in another thread, until it is stopped. `seconds`: the interval.
+
+    It prints progress where there is no live display, such as in the log of a cluster.
+    """
+
+    def __init__(self, call: Callable[[], None], seconds: float = 60.0) -> None:
+        """Start the thread. The first call is after one interval."""
+        self.call, self.seconds, self.ended = call, seconds, threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while not self.ended.wait(self.seconds):
+            with suppress(OSError):  # the reader of a pipe has gone; the command itself says so
+                self.call()
+
+    def stop(self) -> None:
+        """End the thread. The function is not called afterwards."""
+        self.ended.set()
+        self.thread.join()
+
+
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds, or as hours, minutes and seconds.
+
+    >>> clock(59.6), clock(3725), clock(90_061)
+    ('1:00', '1:02:05', '25:01:01')
+    """
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 def accuracy_of(kind: str) -> str:
@@ -158,11 +188,6 @@ def scores_in_words(overall: dict[str, Any], kind: str) -> str:
     if (nats := overall.get("cross_entropy")) is not None:
         entropy = f", cross-entropy {nats:.4f} nats, perplexity {perplexity_text(perplexity(nats))}"
     return f"{accuracy_of(kind)} {overall['token_accuracy']:.2%}{exact}{entropy}"
-
-
-def guessed(accuracy: str, guess: float, image: bool) -> str:
-    """What a constant guess reaches, in words. `accuracy` is the name of the score."""
-    return f"{accuracy} of always answering the most frequent {'class' if image else 'symbol'}: {guess:.2%}"
 
 
 def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str] = ()) -> None:

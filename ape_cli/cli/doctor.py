@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import platform
 import shutil
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli.cli._app import command, existing_dataset, folder_options
-from ape_cli.cli.console import answer, note, say, say_commands, user_error
+from ape_cli.cli.console import print_commands, print_json, print_note, print_result, user_error
 from ape_cli.cli.options import Folders, Json, Place, place
 from ape_cli.core import extras, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError, left_out
@@ -53,26 +54,25 @@ def doctor(
     }
     if speed:
         report["speed"] = [dataclasses.asdict(one) for one in measure(choose_device("auto"))]
-    answer(report) if as_json else _print(report)
+    print_json(report) if as_json else _print(report)
 
 
 def _print(report: dict[str, Any]) -> None:
     """Print the report."""
     for title, facts in ({name: report[name] for name in ("versions", "machine")} | report["folders"]).items():
-        say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
+        print_result(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
     if report["absent"]:
         what = ", ".join(f"{name} ({extras.EXTRAS[name][1]})" for name in report["absent"])
-        together = ",".join(report["absent"])
-        command = extras.how_to_install(together)
-        say(f"optional, not installed: {what}; to install: {command}")
+        to_install = extras.how_to_install(",".join(report["absent"]))
+        print_result(f"optional, not installed: {what}; to install: {to_install}")
     if report["machine"]["load"] > report["machine"]["cores"]:
-        note("other programs are using the cores, so training and measurements are slower")
+        print_note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):
-        say(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
-    say(f"left over: {len(report['leftovers']) or 'nothing'}")
+        print_result(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
+    print_result(f"left over: {len(report['leftovers']) or 'nothing'}")
     for left in report["leftovers"]:
-        say(f"  {left['where']}: {left['what']}", indent=4)
-        say_commands([f"  {left['fix']}"])
+        print_result(f"  {left['where']}: {left['what']}", indent=4)
+        print_commands([f"  {left['fix']}"])
 
 
 def _machine() -> dict[str, Any]:
@@ -137,20 +137,18 @@ def verify(
     Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.
     """
     if data and runs:
-        got = f"--data and {' '.join(runs)}"
-        raise UsageError(
-            "runs and datasets cannot be verified together", got=got, allowed="runs or datasets", fix="leave one out"
-        )
+        what = "runs and datasets cannot be verified together"
+        raise UsageError(what, got=f"--data and {' '.join(runs)}", fix="leave one out")
     kind = "dataset" if data else "run"
     lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
     if as_json:
-        answer(lines)
+        print_json(lines)
     else:
         for line in lines:
             for problem in line["problems"]:
-                say(f"{line[kind]}: {problem}")
-        say(f"{len(lines):,} {kind}{'s' * (len(lines) != 1)}, {damaged:,} damaged")
+                print_result(f"{line[kind]}: {problem}")
+        print_result(f"{len(lines):,} {kind}{'s' * (len(lines) != 1)}, {damaged:,} damaged")
     if damaged:
         raise typer.Exit(1)
 
@@ -184,7 +182,7 @@ def _dataset(where: StoragePath, datasets: StoragePath) -> dict[str, Any]:
         manifest = read_manifest(folder)
     except (ApeError, OSError) as error:  # the others are checked too
         return line | {"problems": [user_error(error).summary]}
-    for shard in (shard for shards in manifest.shards.values() for shard in shards):
+    for shard in itertools.chain.from_iterable(manifest.shards.values()):
         try:
             open_shard(folder, manifest.plan, shard)
         except (ApeError, OSError) as error:

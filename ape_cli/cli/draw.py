@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli.console import draw, note, say_names, shown
+from ape_cli.cli.console import draw, print_names, print_note, shown
 from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, messages_to, pick, unknown
@@ -33,9 +33,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports import pictures
 
-    with messages_to(note):  # options are read before the command prints messages
+    with messages_to(print_note):  # options are read before the command prints messages
         kinds = pictures.every()
-    say_names((kind.name, kind.about) for kind in kinds)
+    print_names((kind.name, kind.about) for kind in kinds)
     raise typer.Exit
 
 
@@ -134,7 +134,7 @@ def picture(
         raise UsageError("nothing to draw", got="no scheme and no run", allowed="one of them", fix="ape draw rope")
     rows = pictures.drawn(kind, material)
     if out is None:
-        from ape_cli.cli.picture_text import PictureText
+        from ape_cli.cli.drawings import PictureText
 
         draw(PictureText(material.title, rows))
         return
@@ -142,7 +142,7 @@ def picture(
     from ape_cli.storage import files
 
     files.write_bytes(out, encoded(material.title, rows, out.suffix[1:]))
-    note(f"written: {out}")
+    print_note(f"written: {out}")
 
 
 def _of_chosen_run(
@@ -216,7 +216,7 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
         idle["--heads"] = f"{name} acts on embeddings"
     for flag in idle.keys() & flags_of(options):
         raise UsageError(f"{flag} has no effect: {idle[flag]}", got=flag, fix="leave it out")
-    title = f"{name}{_changed(settings)} {_about(scheme)}"
+    title = f"{name}{_about(scheme, settings)}"
     if scheme.properties.learnable:
         title += f", initial weights of seed {seed}"
     return Material(title, [_subject(scheme, at)], node)
@@ -244,8 +244,7 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     subjects = [_subject(initial, at, "before training")] if before else []
     load_scheme(run, trained)
     subjects.append(_subject(trained, at, "after training" if before else ""))
-    title = f"{run.name}: {config.scheme}{_changed(config.scheme_options)} {_about(initial)}"
-    return Material(title, subjects, node)
+    return Material(f"{run.name}: {config.scheme}{_about(initial, config.scheme_options)}", subjects, node)
 
 
 def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) -> Material:
@@ -273,14 +272,10 @@ def _subject(scheme: Scheme, at: Any, name: str = "") -> Subject:
     return Subject(scheme.structure, at, scores, measure, name)
 
 
-def _changed(settings: dict[str, Any]) -> str:
-    """The settings, in brackets; empty if there are none."""
-    return f" ({', '.join(f'{key}={shown(value)}' for key, value in settings.items())})" if settings else ""
-
-
-def _about(scheme: Scheme) -> str:
-    """The structure and the sizes of a scheme, in words."""
+def _about(scheme: Scheme, settings: dict[str, Any]) -> str:
+    """The settings of a scheme in brackets, its structure and its sizes, in words."""
+    changed = f" ({', '.join(f'{key}={shown(value)}' for key, value in settings.items())})" if settings else ""
     heads, decay = scheme.shape.heads, scheme.shape.decay
     inside = scheme.properties.injection == "embeddings"
     size = f"{scheme.shape.d_model} channels" if inside else f"{heads} heads of {scheme.shape.head_dim} channels"
-    return f"on {scheme.structure}, {size}{f', locality bias {decay:g}' if decay != 1 else ''}"
+    return f"{changed} on {scheme.structure}, {size}{f', locality bias {decay:g}' if decay != 1 else ''}"

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from ape_cli.cli._app import as_typed, command, existing_dataset, with_results
-from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, print_table, say, scores_in_words
+from ape_cli.cli.console import (
+    accuracy_of,
+    print_json,
+    print_note,
+    print_note_lines,
+    print_result,
+    print_table,
+    scores_in_words,
+)
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError, left_out, pick
@@ -88,18 +96,23 @@ def evaluate(
             if len(work) == 1:
                 raise
             failed += 1
-            note_lines(f"error: {escaping.one_line(run.name)}: {as_typed(error, ctx)}")
+            print_note_lines(f"error: {escaping.one_line(run.name)}: {as_typed(error, ctx)}")
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
         pairs.setdefault((run.record.dataset.fingerprint, against.fingerprint), (run, against))
         if not as_json:
-            _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
+            if len(work) == 1:
+                _print_evaluation(result, run, against)
+            else:
+                how = split if against.kind == "image" else f"{split}, {decode}"
+                scores = scores_in_words(result["overall"], against.kind)
+                print_result(f"{result['run']} on {result['dataset']} ({how}): {scores}", indent=2)
     for run, against in pairs.values():
         _note_overlap(run, against, split)
     if as_json:
         counted = _baselines(on.values(), split)
-        answer([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
+        print_json([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
         _print_end(on.values(), split, folders.results, several=len(work) > 1, named=bool(others))
     if failed:
@@ -123,7 +136,7 @@ def _work(
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
         which = "all other finished runs" if others else "all finished runs that fit"
-        note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
+        print_note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
     return work
 
 
@@ -140,7 +153,7 @@ def _note_overlap(run: Run, data: Dataset, split: str) -> None:
     with suppress(ApeError):
         trained = own_dataset(run)
         if words := overlap.between(trained, data, split).words(data.plan):
-            note(f"overlap of {data.name} with the training rows of {trained.name}: {words}")
+            print_note(f"overlap of {data.name} with the training rows of {trained.name}: {words}")
 
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
@@ -154,7 +167,7 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
                 found = count_baselines(data, split)
             scores[data.fingerprint] = found.counted or {_CLASS: {"token_accuracy": found.constant_guess}}
         except ApeError as error:  # for example, the training split is damaged
-            note(f"{data.name}: no baselines, {error.summary}")
+            print_note(f"{data.name}: no baselines, {error.summary}")
     return scores
 
 
@@ -167,15 +180,16 @@ def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, sev
     for data in (one for one in on if one.fingerprint in counted):
         before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
-            say(before + guessed(accuracy_of(data.kind), scores[_CLASS]["token_accuracy"], True))
+            guess = scores[_CLASS]["token_accuracy"]
+            print_result(f"{before}accuracy of always answering the most frequent class: {guess:.2%}")
         else:
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
-            say(f"{before}baselines counted on the training split; the end of a target is given")
+            print_result(f"{before}baselines counted on the training split; the end of a target is given")
             print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
     if on and named:
         by = "" if all(data.image for data in on) else "by size"  # all images of a dataset have one size
         report = with_results("report --by size" if by else "report", results)
-        note(f"`{report}` shows the scores{by and f' {by}'} side by side")
+        print_note(f"`{report}` shows the scores{by and f' {by}'} side by side")
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
@@ -193,7 +207,7 @@ def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
         try:
             teacher = run.evaluation(name_of(data, result["split"], "teacher"))
         except ApeError as error:  # the other runs are evaluated too
-            note(f"without teacher forcing: {error.summary}")
+            print_note(f"without teacher forcing: {error.summary}")
     image, forced = "by_class" in result, teacher or {}
     names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     beside = [f"{head}, teacher" for head in names.values()] if teacher else []
@@ -212,7 +226,7 @@ def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
             cells += [f"{part['cross_entropy']:.4f}", perplexity_text(perplexity(part["cross_entropy"]))]
         rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
     decoding = "" if image else f", {result['decode']} decoding"
-    say(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
+    print_result(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 
@@ -227,11 +241,3 @@ def with_perplexity(found: Any) -> Any:
         value = perplexity(found["cross_entropy"])
         found["perplexity"] = value if math.isfinite(value) else None
     return found
-
-
-def _print_scores(result: dict[str, Any]) -> None:
-    """Print the scores of an evaluation over all rows in a line. `_print_evaluation` prints all of them."""
-    image = "by_class" in result
-    decoding = "" if image else f", {result['decode']}"
-    scores = scores_in_words(result["overall"], "image" if image else "sequence")
-    say(f"{result['run']} on {result['dataset']} ({result['split']}{decoding}): {scores}", indent=2)

@@ -6,7 +6,7 @@ that several tasks have in common are one option of the command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -16,7 +16,7 @@ import typer
 
 from ape_cli.cli import completion, console
 from ape_cli.cli._app import Command, command, last_word
-from ape_cli.cli.console import answer, note, say
+from ape_cli.cli.console import print_json, print_note, print_result, shown
 from ape_cli.cli.options import (
     DATA,
     DATASETS,
@@ -98,7 +98,14 @@ class TaskCommand(Command):
             options = _options({item.name: {str(task): item} for item in declared}, single=True)
             completion.complete(options, "gen", {flag(item.name): item.among for item in declared})
         else:
-            options = _options(_of_tasks([str(task)] if only_help else sorted(names)), single=only_help)
+            from ape_cli import tasks
+
+            by_name: dict[str, dict[str, TaskOption]] = {}  # what each task that has an option says of it
+            for name in [str(task)] if only_help else sorted(names):
+                with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
+                    for item in tasks.options_of(tasks.load(name)).values():
+                        by_name.setdefault(item.name, {})[name] = item
+            options = _options(by_name, single=only_help)
         more = (item for item in options if flags.isdisjoint(item.opts))
         return [*params[:-1], *more, *params[-1:]]
 
@@ -136,30 +143,22 @@ def gen(
         outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
     notes = chosen.notes(options.seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        note(f"no rows of {' and '.join(none)}: {chosen.why_none}")
+        print_note(f"no rows of {' and '.join(none)}: {chosen.why_none}")
     for line in notes:
-        note(line)
-    shared = overlap.of_dataset(outcome)
-    if line := shared.words(plan):
-        note(f"overlap: {line}")
+        print_note(line)
+    overlaps = overlap.of_dataset(outcome)
+    if line := overlaps.words(plan):
+        print_note(f"overlap: {line}")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
-        answer(
-            {
-                "dataset": str(target),
-                "rows": rows,
-                "written": outcome.written,
-                "overlap": shared.rows,
-                "overlap_sizes": shared.sizes,
-                "notes": notes,
-                "fingerprint": outcome.manifest.fingerprint,
-            }
-        )
+        result = {"dataset": str(target), "rows": rows, "written": outcome.written, "overlap": overlaps.rows}
+        result |= {"overlap_sizes": overlaps.sizes, "notes": notes, "fingerprint": outcome.manifest.fingerprint}
+        print_json(result)
     elif not outcome.written:
-        say(f"{target}: complete and verified, nothing to do ({total:,} rows: {splits})")
+        print_result(f"{target}: complete and verified, nothing to do ({total:,} rows: {splits})")
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
-        say(f"{target}: {outcome.written:,} rows written{of} ({splits})")
+        print_result(f"{target}: {outcome.written:,} rows written{of} ({splits})")
 
 
 def example(task: str) -> str:
@@ -195,18 +194,6 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
     floats = {name for name, item in known.items() if item.kind == "float"}
     # so that the manifest says 8.0, however the number was typed
     return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}
-
-
-def _of_tasks(names: Iterable[str]) -> dict[str, dict[str, TaskOption]]:
-    """The options of tasks by name: what each task that has it says of it."""
-    from ape_cli import tasks
-
-    by_name: dict[str, dict[str, TaskOption]] = {}
-    for name in names:
-        with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
-            for option in tasks.options_of(tasks.load(name)).values():
-                by_name.setdefault(option.name, {})[name] = option
-    return by_name
 
 
 def _options(by_name: Mapping[str, Mapping[str, Described]], *, single: bool) -> list[Any]:
@@ -252,7 +239,7 @@ def _help(of: Mapping[str, Described], single: bool) -> str:
     texts = list(dict.fromkeys(item.help for item in of.values() if item.help))
     tasks_of: dict[str, list[str]] = {}  # by the default
     for task, item in of.items():
-        tasks_of.setdefault(_text(item.default), []).append(task)
+        tasks_of.setdefault("" if item.default in (None, (), False) else shown(item.default), []).append(task)
     if len(tasks_of) == 1:
         (default,) = tasks_of
         names = [] if single else [", ".join(of)]
@@ -260,10 +247,3 @@ def _help(of: Mapping[str, Described], single: bool) -> str:
     else:
         ends = [f"{', '.join(tasks)}: default {default or 'none'}" for default, tasks in tasks_of.items()]
     return " ".join([*texts, *([f"[{'; '.join(ends)}]"] if ends else [])])
-
-
-def _text(default: Any) -> str:
-    """A default as text; empty for none."""
-    if default in (None, (), False):
-        return ""
-    return f"{default:g}" if isinstance(default, float) else str(default)

@@ -1,18 +1,27 @@
-"""`ape tasks`, `ape schemes` and `ape attentions`: what there is, as tables or as JSON."""
+"""`ape tasks`, `ape schemes`, `ape attentions` and `ape fields`: what there is, as tables or as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import answer, hint, note, note_lines, print_table, say, shown, ticker
+from ape_cli.cli.console import (
+    print_hint,
+    print_json,
+    print_note,
+    print_note_lines,
+    print_result,
+    print_table,
+    shown,
+    ticker,
+)
 from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
-from ape_cli.cli.scheme_tables import add_algebra, print_algebra, print_costs
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, UsageError, pick
 
@@ -39,29 +48,23 @@ def tasks(
 
     lines = _lines(tasks, line, names)
     if as_json:
-        answer(lines)
-    elif names:
-        for number, entry in enumerate(lines):
-            if number:
-                say("")
-            _print_task(entry)
-    else:
+        print_json(lines)
+        return
+    if not names:
         print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
-        hint("`ape tasks TASK` lists the options of a task")
-
-
-def _print_task(line: dict[str, Any]) -> None:
-    """Print a task with its options."""
-    from ape_cli import tasks
-
-    say(f"{line['task']}: {line['summary']}")
-    say(f"structure: {line['structure']}")
-    if line["source"]:
-        say(f"source: {line['source']}")
-    options = tasks.options_of(tasks.load(line["task"])).values()
-    rows = [[flag(option.name), shown(option.default), option.help] for option in options]
-    print_table(["option", "default", "meaning"], rows)
-    hint(f"for example: {example(line['task'])}")
+        print_hint("`ape tasks TASK` lists the options of a task")
+        return
+    for number, entry in enumerate(lines):
+        if number:
+            print_result("")
+        print_result(f"{entry['task']}: {entry['summary']}")
+        print_result(f"structure: {entry['structure']}")
+        if entry["source"]:
+            print_result(f"source: {entry['source']}")
+        options = tasks.options_of(tasks.load(entry["task"])).values()
+        rows = [[flag(option.name), shown(option.default), option.help] for option in options]
+        print_table(["option", "default", "meaning"], rows)
+        print_hint(f"for example: {example(entry['task'])}")
 
 
 @command("ape schemes rope alibi --wide")
@@ -71,8 +74,7 @@ def schemes(
         bool, typer.Option("--measure", help="Also measure time and memory relative to `none` (takes a minute).")
     ] = False,
     algebra: Annotated[
-        bool,
-        typer.Option("--algebra", help="Also measure which representation each scheme is, and its special cases."),
+        bool, typer.Option("--algebra", help="Also measure which representation each scheme is, and its special cases.")
     ] = False,
     model: Annotated[
         str | None, typer.Option("--model", help="Model for --measure: encoder-decoder or decoder.")
@@ -91,8 +93,7 @@ def schemes(
     measuring = (measure or algebra, "--measure or --algebra")
     for name, value, (there, needed) in (("--threads", threads, measuring), ("--model", model, (measure, "--measure"))):
         if value is not None and not there:
-            what = f"{name} has an effect only on measurements"
-            raise UsageError(what, got=f"{name} {value}", fix=f"add {needed}")
+            raise UsageError(f"{name} has no effect without {needed}", got=f"{name} {value}", fix=f"add {needed}")
     from ape_cli.models.device import choose_device
     from ape_cli.runs.config import MODELS
 
@@ -123,7 +124,7 @@ def schemes(
             entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], chosen))
     if algebra:
         add_algebra(lines)
-    answer(lines) if as_json else _print_schemes(lines, wide)
+    print_json(lines) if as_json else _print_schemes(lines, wide)
 
 
 def _print_schemes(lines: Lines, wide: bool) -> None:
@@ -143,12 +144,12 @@ def _print_schemes(lines: Lines, wide: bool) -> None:
     print_table(heads, rows, numbers=["learns"])
     if wide:
         _print_more(lines)
-    note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
-    note("refers to: the path between two tokens, or the origin")
-    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
-    note("per-layer parameters are counted for a single layer")
+    print_note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
+    print_note("refers to: the path between two tokens, or the origin")
+    print_note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
+    print_note("per-layer parameters are counted for a single layer")
     if not wide:
-        hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
+        print_hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:
         print_costs([s["measured"] for s in lines])
     if any("algebra" in s for s in lines):
@@ -173,10 +174,10 @@ def _print_more(lines: Lines) -> None:
         for s in lines
     ]
     print_table(heads, rows)
-    note("content: whether positions are multiplied with it; options are set by --set learned=true, …")
-    note("memory: memory for L tokens, D channels, H heads and K channels of a head")
-    note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
-    note("locality: the default of c in the locality bias c^distance")
+    print_note("content: whether positions are multiplied with it; options are set by --set learned=true, …")
+    print_note("memory: memory for L tokens, D channels, H heads and K channels of a head")
+    print_note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
+    print_note("locality: the default of c in the locality bias c^distance")
 
 
 @command("ape attentions clustered linear")
@@ -197,11 +198,9 @@ def attentions(
             return {"attention": name, **cls.claims(), "options": attention.options(name)}
 
     lines = _lines(attention, line, names)
-    answer(lines) if as_json else _print_attentions(lines)
-
-
-def _print_attentions(lines: Lines) -> None:
-    """Print the table of kinds of attention."""
+    if as_json:
+        print_json(lines)
+        return
     takes = ("bias", "decay", "content", "dropout")
     rows = [
         [
@@ -216,8 +215,9 @@ def _print_attentions(lines: Lines) -> None:
         for line in lines
     ]
     print_table(["attention", "weights", "takes", "acts in", "options", "cost", "source"], rows)
-    note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")
-    note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
+    takes_what = "a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout"
+    print_note(f"takes: {takes_what}")
+    print_note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
 
 
 def _lines(package: Any, describe: Callable[[str], dict[str, Any]], names: list[str] | None) -> Lines:
@@ -233,10 +233,211 @@ def _lines(package: Any, describe: Callable[[str], dict[str, Any]], names: list[
         try:
             lines.append(describe(name))
         except ApeError as error:
-            note_lines(f"left out: {error}")
+            print_note_lines(f"left out: {error}")
     return lines
 
 
 def _options(options: dict[str, Any]) -> str:
     """Options and their defaults as the text of a cell."""
     return ", ".join(f"{name} {shown(value)}" for name, value in options.items())
+
+
+# what is equal in a special case
+COMPARED = {"scores": "scores", "behind": "scores of keys behind", "weights": "causal weights", "vectors": "vectors"}
+
+
+def print_costs(lines: Lines) -> None:
+    """Print the table of measured costs, and notes that explain it."""
+    heads = ["scheme", "on", "model", "parameters", "extra memory, MiB", "memory / none", "time / none"]
+    rows = [
+        [
+            c["scheme"],
+            c["structure"],
+            c["model"],
+            f"{c['parameters']:,}",
+            f"{c['extra_memory_mib']:.2f}",
+            f"{c['memory_ratio']:.2f}",
+            f"{c['time_ratio']:.2f}",
+        ]
+        for c in lines
+    ]
+    print_table(heads, rows, numbers=heads[3:])
+    print_note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
+    print_note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
+
+
+def add_algebra(lines: Lines) -> None:
+    """Measure the algebra of the schemes of some lines, and add it to each line as `algebra`.
+
+    A note is printed about each scheme that cannot be measured, and its line stays as it is.
+    """
+    from ape_cli.evaluation import algebra
+
+    tick = ticker()
+    names = [line["scheme"] for line in lines]
+    found = [dataclasses.asdict(case) for case in algebra.cases(names)]
+    for line in lines:
+        name = line["scheme"]
+        tick(f"measuring {name}")
+        try:
+            every = algebra.representations(name)
+        except ApeError as error:
+            print_note_lines(f"left out: {error}")
+            continue
+        line["algebra"] = {
+            "representations": [dataclasses.asdict(one) for one in every],
+            "special_case_of": [case for case in found if case["names"][0] == name],
+            "contains": [case for case in found if case["names"][1] == name],
+        }
+
+
+def print_algebra(lines: Lines) -> None:
+    """Print the table of representations, that of special cases, and notes that explain them."""
+    from ape_cli.evaluation.algebra import LAWS
+    from ape_cli.evaluation.algebra.action import LIMIT
+
+    heads = ["representation of", "on", "group", "kind", "law", "error", "special case of"]
+    rows, laws, cases = [], set(), {}
+    for line in lines:
+        measured = line.get("algebra")
+        if not measured:
+            continue
+        rows += algebra_rows(measured)
+        laws |= {one["law"] for one in measured["representations"]}
+        for case in measured["special_case_of"] + measured["contains"]:
+            cases[case["special"], case["general"]] = case
+    print_table(heads, rows)
+    print_note(f"errors are measured in float64, up to 10,000 steps and 40 levels; a law holds up to {LIMIT:g}")
+    print_note("kinds: elliptic operators rotate, hyperbolic ones stretch and shrink, unipotent ones shear")
+    for law, about in LAWS.items():
+        if law in laws:
+            print_note(f"{law}: {about}")
+    if cases:
+        print_table(
+            ["special case", "of", "by", "equal", "difference"],
+            [
+                [c["special"], c["general"], c["about"], COMPARED[c["compared"]], error_cell(c)]
+                for _, c in sorted(cases.items())
+            ],
+        )
+
+
+def error_cell(measured: dict[str, Any]) -> str:
+    """An error as the text of a cell: `exact` for 0, and a word if it is too large."""
+    return "exact" if measured["error"] == 0 else f"{measured['error']:.1e}{'' if measured['holds'] else ', fails'}"
+
+
+def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str] = error_cell) -> list[list[str]]:
+    """The rows of the table of representations for a scheme, out of its `algebra`.
+
+    Structures with the same kind and law share a row. Options without an effect on them have no row. `error` writes the
+    text of the largest error in a row.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    seen = set()
+    for one in measured["representations"]:
+        options = " ".join(f"{key}={str(value).lower()}" for key, value in one["options"].items())
+        what = one["kind"], one["steps"], one["law"], one["holds"]
+        if options and (one["structure"], *what) in seen:
+            continue
+        seen.add((one["structure"], *what))
+        groups.setdefault((f"{one['scheme']} {options}".strip(), *what), []).append(one)
+    rows = []
+    for (name, kind, steps, law, _), same in groups.items():
+        structures = [representation["structure"] for representation in same]
+        generals = [
+            case["general"] + ("" if case["structure"] == structures[0] else f" ({case['structure']})")
+            for case in measured["special_case_of"]
+            if case["holds"] and case["options"] == same[0]["options"] and case["structure"] in structures
+        ]
+        rows.append(
+            [
+                name,
+                ", ".join(structures),
+                ", ".join(dict.fromkeys(one["group"] for one in same)),
+                f"{kind} (steps: {steps})" if steps and kind == "none" else kind,
+                law,
+                error(max(same, key=lambda one: float(one["error"]))),
+                ", ".join(dict.fromkeys(generals)),
+            ]
+        )
+    return rows
+
+
+_MANY = 10**9  # limits from here on are only a protection
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}  # of options of plug-ins, by their defaults
+_ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+@command("ape fields --scheme rope", option="--scheme ")
+def fields(
+    scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
+    attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,
+    positions: Annotated[str | None, typer.Option(help="Also list the options of this map of positions.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset to show: paper, neurips, medium, small or tiny.")] = "small",
+    images: Annotated[bool, typer.Option("--images", help="List the fields of image models.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
+
+    \f
+    Raises `UsageError` for an unknown scheme, attention, map of positions or preset, and for a preset without a model
+    for images.
+    """
+    lines = listed(preset, "image" if images else "sequence")
+    for name, package in ((scheme, "position"), (attention, "attention"), (positions, "data.position_maps")):
+        if name is not None:
+            plugins = import_module(f"ape_cli.{package}")
+            about, default = plugins.load(name).option_help, f"Option of {name}."
+            lines += [
+                {
+                    "field": key,
+                    "value": value,
+                    "allowed": _KINDS.get(type(value), ""),
+                    "meaning": about.get(key, default),
+                }
+                for key, value in plugins.options(name).items()
+                if value is not None  # other values are for Python alone
+            ]
+    if scheme is not None:
+        from ape_cli import position
+
+        (decay,) = (line for line in lines if line["field"] == "decay")
+        decay["value"] = position.load(scheme).default_decay if decay["value"] is None else decay["value"]
+    if as_json:
+        print_json(lines)
+        return
+    rows = [[line["field"], shown(line["value"]), line["allowed"], line["meaning"]] for line in lines]
+    print_table(["field", preset, "allowed", "meaning"], rows)
+    print_note("for example: ape train --scheme rope --set lr_peak=0.001")
+    if scheme is None:
+        print_note("`ape fields --scheme rope` also lists the options of a scheme")
+    print_note("—: not set; another field, the scheme or the data decides")
+
+
+def listed(preset: str, kind: str) -> list[dict[str, Any]]:
+    """The fields of a configuration that can be set, in their order."""
+    from ape_cli.runs import config
+
+    chosen = config.preset(preset).of(kind)
+    lines = []
+    for name in config.settable(kind):
+        field = config.KINDS[kind].model_fields[name]
+        value = chosen.get(name, None if field.is_required() else field.default)
+        allowed = _allowed(field.metadata, whole=field.annotation in (int, int | None))
+        lines.append({"field": name, "value": value, "allowed": allowed, "meaning": field.description})
+    return lines
+
+
+def _allowed(limits: list[Any], whole: bool) -> str:
+    """The limits of a number in words. Empty if there are none.
+
+    >>> from annotated_types import Ge, Gt, Le, Lt
+    >>> _allowed([Gt(0), Le(200)], whole=True), _allowed([Gt(0)], whole=True), _allowed([Ge(0), Lt(1)], whole=False)
+    ('1 to 200', '1 or more', 'at least 0, below 1')
+    """
+    ends = {end: getattr(limit, end) for limit in limits for end in _ENDS if hasattr(limit, end)}
+    if whole and ends:
+        low, high = ends.get("ge", ends.get("gt", -1) + 1), ends.get("le", _MANY)
+        return f"{low} to {high:,}" if high < _MANY else f"{low} or more"
+    return ", ".join(f"{word} {ends[end]:,}" for end, word in _ENDS.items() if end in ends)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import answer, note, say, say_commands
+from ape_cli.cli.console import print_commands, print_json, print_note, print_result
 from ape_cli.cli.options import Json, here
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
@@ -71,18 +71,18 @@ def new(
     files.write_text(file, _text(template, stem))
     for other, package in packages.items():
         if other != kind and name in package.names():
-            note(f"the {other} {name} has the same name; `ape check {name}` checks both")
+            print_note(f"the {other} {name} has the same name; `ape check {name}` checks both")
     commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=name) for line in _NEXT[template])]
     commands = [f"PYTHONPATH={shlex.quote(str(to))} {line}" for line in commands]
     if as_json:
-        answer({"kind": kind, "name": name, "written": [str(file), str(test)], "next": commands})
+        print_json({"kind": kind, "name": name, "written": [str(file), str(test)], "next": commands})
         return
-    say(f"written: {file}")
-    say(f"written: {test}")
-    say("next:")
+    print_result(f"written: {file}")
+    print_result(f"written: {test}")
+    print_result("next:")
     if importlib.util.find_spec("pytest") is None:
-        say_commands(["python -m pip install pytest"])
-    say_commands(commands)
+        print_commands(["python -m pip install pytest"])
+    print_commands(commands)
 
 
 def _text(template: str, stem: str) -> str:

@@ -11,8 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ape_cli.cli.console import note
-from ape_cli.cli.progress_lines import Repeated, clock
+from ape_cli.cli.console import Repeated, clock, print_note
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
 _PER_SECOND = 2  # times that the lines are drawn on a terminal
@@ -46,7 +45,7 @@ class ProgressBar(MetricLogger):
             self.live = Live(lines, console=Console(stderr=True), transient=True, refresh_per_second=_PER_SECOND)
             self.live.start()
         else:
-            self.lines = Repeated(self.tell)
+            self.lines = Repeated(self.print_progress)
         self.job: progress.TaskID | None = None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -64,14 +63,14 @@ class ProgressBar(MetricLogger):
         is_first = not self.line.plain
         self.line.plain, self.step, self.seen = line, step, self.now()
         if is_first and self.lines is not None:
-            self.tell()
+            self.print_progress()
 
-    def tell(self) -> None:
+    def print_progress(self) -> None:
         """Print a line of what is known, if something is."""
         if self.line.plain:
             pace = (self.seen - self.began) / max(1, self.step - self.run.step)
             left = clock(pace * (self.run.steps - self.step))
-            note(f"step {self.step}/{self.run.steps}  {self.line.plain}  about {left} left")
+            print_note(f"step {self.step}/{self.run.steps}  {self.line.plain}  about {left} left")
 
     def close(self) -> None:
         """Remove the live lines, and print no more of the others."""

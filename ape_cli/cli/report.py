@@ -10,18 +10,9 @@ from typing import ClassVar
 import typer
 
 from ape_cli.cli._app import command, note_changed
-from ape_cli.cli.console import draw, note, say_names
-from ape_cli.cli.options import (
-    FORMAT,
-    SCORES,
-    Json,
-    Place,
-    ResultsFolder,
-    RunFilter,
-    option,
-    path,
-)
-from ape_cli.cli.sweep_runs import sweep_runs
+from ape_cli.cli.console import draw, print_names, print_note
+from ape_cli.cli.options import FORMAT, SCORES, Json, Place, ResultsFolder, RunFilter, option, path
+from ape_cli.cli.runs import sweep_runs
 from ape_cli.core.errors import UsageError, messages_to, pick
 from ape_cli.core.slow_steps import slow_step
 
@@ -34,9 +25,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports.views import every
 
-    with messages_to(note):  # options are read before the command prints messages
+    with messages_to(print_note):  # options are read before the command prints messages
         views = every()
-    say_names((view.name, view.about) for view in views)
+    print_names((view.name, view.about) for view in views)
     raise typer.Exit
 
 
@@ -46,7 +37,7 @@ class ScoreOptions:
 
     PANEL: ClassVar = SCORES
     metric: str | None = option(
-        "Metric: token_accuracy (default), exact_match, cross_entropy or perplexity. With --against, its first one.",
+        "Metric: token_accuracy (default), exact_match, cross_entropy or perplexity. With --against, its first one."
     )
     against: str | None = option(
         "Show published numbers next to yours: `neurips`, its preprint `paper`, or those of a file.",
@@ -90,11 +81,7 @@ class FormatOptions:
 
 @command("ape report --interval", option="--task ")
 def report(
-    scores: ScoreOptions,
-    runs: RunFilter,
-    form: FormatOptions,
-    folder: ResultsFolder,
-    as_json: Json = False,
+    scores: ScoreOptions, runs: RunFilter, form: FormatOptions, folder: ResultsFolder, as_json: Json = False
 ) -> None:
     """Print tables of scores over seeds. `--format html` makes a page with tables and plots.
 
@@ -129,7 +116,10 @@ def report(
         counts=not form.no_counts,
         bold=form.bold,
     )
-    _check_unused(form, options.style)
+    if form.bold and options.style != "latex":
+        raise UsageError("--bold is for LaTeX", got=f"--format {options.style}", fix="add --format latex")
+    if form.no_counts and form.plots is None:
+        raise UsageError("--no-counts is for plots", got="no --plots", fix="add --plots DIR")
     check(chosen, options)
     kinds = _plot_kinds(form)
     drawn = bool(kinds) or options.style == "html"
@@ -149,16 +139,16 @@ def report(
         for kind, (name, figure) in itertools.product(kinds, figures.items()):
             path_of_plot = form.plots / f"{name}.{kind}"
             files.write_bytes(path_of_plot, encode(figure, kind))
-            note(f"written: {path_of_plot}")
+            print_note(f"written: {path_of_plot}")
     if progress and options.style in ("csv", "json"):
-        note(progress)
+        print_note(progress)
     if options.style == "rich" and form.to is None:
         draw(rendering.rich(document.tables))
     elif form.to is None:
         sys.stdout.write(document.text(scaled))
     else:
         files.write_text(form.to, document.text(scaled))
-        note(f"written: {form.to}")
+        print_note(f"written: {form.to}")
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:
@@ -176,21 +166,11 @@ def _style(form: FormatOptions, as_json: bool) -> str:
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 
 
-def _check_unused(form: FormatOptions, style: str) -> None:
-    """Raises `UsageError` if an option would have no effect in this format."""
-    if form.bold and style != "latex":
-        raise UsageError("--bold is for LaTeX", got=f"--format {style}", fix="add --format latex")
-    if form.no_counts and form.plots is None:
-        raise UsageError("--no-counts is for plots", got="no --plots", fix="add --plots DIR")
-
-
 def _plot_kinds(form: FormatOptions) -> list[str]:
     """The formats of the plots; an empty list without --plots. Raises `UsageError` if they are not valid."""
     from ape_cli.reports import plots
 
     kinds = [pick("plot format", kind, plots.FORMATS) for kind in form.plot_format or []]
-    if form.plots is not None:
-        return list(dict.fromkeys(kinds)) or ["svg"]
-    if kinds:
+    if kinds and form.plots is None:
         raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
-    return []
+    return list(dict.fromkeys(kinds)) or ([] if form.plots is None else ["svg"])

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, note_changed, with_results
-from ape_cli.cli.console import answer, hint, note, print_table, say
-from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, flags_of, option, path
-from ape_cli.cli.sweep_runs import sweep_runs
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.cli._app import command, dataset_folder, note_changed, with_results
+from ape_cli.cli.console import print_hint, print_json, print_note, print_result, print_table
+from ape_cli.cli.options import (
+    DATASETS,
+    OTHER,
+    OUTPUT,
+    RUNS,
+    Json,
+    Place,
+    ResultsFolder,
+    RunFilter,
+    flags_of,
+    option,
+    path,
+)
+from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
+    from ape_cli.runs.filters import Filter
+    from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
 
@@ -56,11 +72,7 @@ class PackingOptions:
 
 @command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
 def runs(
-    which: RunFilter,
-    listing: ListingOptions,
-    packing: PackingOptions,
-    folder: ResultsFolder,
-    as_json: Json = False,
+    which: RunFilter, listing: ListingOptions, packing: PackingOptions, folder: ResultsFolder, as_json: Json = False
 ) -> None:
     """List the runs, or pack them into one file.
 
@@ -88,12 +100,12 @@ def runs(
     if packing.pack is not None:
         _pack(packing.pack, [*registry.only(chosen.filter(status="finished")["run"])], chosen.height, as_json)
     elif as_json:
-        answer(chosen.to_dicts())
+        print_json(chosen.to_dicts())
     elif table.is_empty():
         first = with_results("train --scheme rope --task copy", folder.results)
-        note(f"no runs in {folder.results} yet; `{first}` trains one")
+        print_note(f"no runs in {folder.results} yet; `{first}` trains one")
     elif chosen.is_empty():
-        note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
+        print_note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
     else:
         _print_runs(chosen.to_dicts(), listing.wide, folder.results, old)
 
@@ -109,11 +121,11 @@ def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) ->
     total, refused = packing.pack(file, finished)
     packed = len(finished) - len(refused)
     if as_json:
-        answer({"packed": packed, "contains": total, "refused": refused})
+        print_json({"packed": packed, "contains": total, "refused": refused})
     else:
-        say(f"packed: {_count(packed)} without weights; {file} contains {total:,}")
+        print_result(f"packed: {_count(packed)} without weights; {file} contains {total:,}")
     if listed > len(finished):
-        note(f"left out: {_count(listed - len(finished))} not finished")
+        print_note(f"left out: {_count(listed - len(finished))} not finished")
     _end_if_refused(refused)
 
 
@@ -123,16 +135,17 @@ def _unpack(file: StoragePath, results: StoragePath, as_json: bool) -> None:
 
     written, present, refused = packing.unpack(file, results)
     if as_json:
-        answer({"unpacked": written, "present": present, "refused": refused})
+        print_json({"unpacked": written, "present": present, "refused": refused})
     else:
-        say(f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else ""))
+        already = f"; {present:,} were there already" if present else ""
+        print_result(f"unpacked: {_count(written)} to {results}{already}")
     _end_if_refused(refused)
 
 
 def _end_if_refused(refused: list[str]) -> None:
     """Name the runs that were refused, if there are any, and end with status 1."""
     for line in refused:
-        note(f"refused: {line}")
+        print_note(f"refused: {line}")
     if refused:
         raise typer.Exit(1)
 
@@ -167,9 +180,9 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, results: StoragePath, o
     numbers = ["steps", "seconds", "validation"]
     print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
     report = with_results("report", results)
-    hint(f"validation: best accuracy on the validation split; `{report}` has the scores of the test split")
+    print_hint(f"validation: best accuracy on the validation split; `{report}` has the scores of the test split")
     if not wide:
-        hint("--wide adds settings, preset, dataset, steps and seconds")
+        print_hint("--wide adds settings, preset, dataset, steps and seconds")
 
 
 def _setting(name: str, line: dict[str, Any]) -> str:
@@ -199,15 +212,15 @@ def rm(
     named = {run.name: run for run in map(registry.find, runs)}.values()
     for run in named:
         try:
-            note(f"{run.name} ({run.status})")
+            print_note(f"{run.name} ({run.status})")
         except RunError as error:  # a damaged run can be removed too
-            note(f"{run.name} (damaged: {error.summary})")
+            print_note(f"{run.name} (damaged: {error.summary})")
     count = _count(len(named))
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"cannot ask for confirmation to remove {count}", got="no terminal", fix="add --yes")
         if not typer.confirm(f"remove {count}?", err=True):
-            note("nothing was removed")
+            print_note("nothing was removed")
             raise typer.Exit(1)
     removed: list[str] = []
     try:
@@ -215,7 +228,61 @@ def rm(
             run.delete()
             removed.append(run.name)
             if not as_json:
-                say(f"removed: {run.folder}")
+                print_result(f"removed: {run.folder}")
     finally:  # also if another process trains one of them
         if as_json:
-            answer({"removed": removed})
+            print_json({"removed": removed})
+
+
+def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
+    """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
+
+    Without a file, these are all chosen runs.
+
+    With `tuned`, groups whose setting is not chosen yet are left out. Presets of the filter replace those of the file;
+    each of them has all trials of the file. Raises `ApeError` if no trial is chosen, or if none of the chosen trials
+    has been trained.
+    """
+    if file is None:
+        return registry.where(chosen), ""
+    from ape_cli.experiment.spec import default_preset
+    from ape_cli.experiment.spec_files import located
+    from ape_cli.models.device import choose_device
+    from ape_cli.runs import filters
+    from ape_cli.sweep import combinations, specification, stages
+    from ape_cli.sweep.specification import SweepSpec
+
+    layers = [SweepSpec(preset=preset) for preset in chosen.presets] or [SweepSpec()]
+    with located(file, layers[0], whole=True):
+        grids = [grid for layer in layers for grid in specification.read(file, layer)]
+    usual = default_preset(choose_device("auto").type)
+    with located(file, layers[0]):
+        groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+        planned = stages.plan(groups, registry, DATASETS)
+    undecided = planned.undecided if tuned else {}
+
+    kinds = []
+    for item in planned.trials:
+        of_data = item.data.task, item.data.order, item.data.parameters
+        kinds.append(filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image"))
+    chosen.check(kinds, f"the sweep {file}")
+    again = with_results(f"sweep {shlex.quote(str(file))}", registry.folder)
+    items = [item for item, kind in zip(planned.trials, kinds, strict=True) if chosen.picks(kind)]
+    of = f" with {chosen}" if str(chosen) else ""
+    # a finished run that is not evaluated yet counts as stopped
+    registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
+    if not any(item.run and item.run.status == "finished" for item in registered):
+        got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
+        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`{again}` trains them")
+    done = sum(item.state == "finished" for item in items)
+    progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
+    runs = [item.run.name for item in items if item.run and item.name not in undecided]
+    if all(item.name in undecided for item in registered):
+        fix = f"`{again}` continues; without `best_by`, its runs are shown"
+        raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
+    for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
+        print_note(f"not tuned: {line}")
+    if left := sum(item.state == "finished" and item.name in undecided for item in items):
+        are = "is" if left == 1 else "are"
+        progress += f" {left} of them {are} left out, because the settings of their schemes are not chosen yet."
+    return registry.only(runs), progress if done < len(items) else ""

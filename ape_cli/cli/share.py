@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar
 import typer
 
 from ape_cli.cli._app import command, dataset_folder
-from ape_cli.cli.console import answer, hint, note, say
+from ape_cli.cli.console import print_hint, print_json, print_note, print_result
 from ape_cli.cli.options import EXISTING, OUTPUT, Folders, Json, Place, ResultsFolder, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
-from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.storage.paths import storage_path
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,18 @@ def export(
     trained = open_registry(folder.results).find(run)
     metadata = exported.export(trained, out, overwrite=target.overwrite)
     if as_json:
-        answer({"run": trained.name, "folder": str(out), "files": list(exported.FILES), "scores": metadata["scores"]})
+        print_json(
+            {"run": trained.name, "folder": str(out), "files": list(exported.FILES), "scores": metadata["scores"]}
+        )
         return
-    say(f"{trained.name}: exported to {out}")
-    hint(f'`import ape_cli; model = ape_cli.load("{out}")` loads it in Python')
+    print_result(f"{trained.name}: exported to {out}")
+    print_hint(f'`import ape_cli; model = ape_cli.load("{out}")` loads it in Python')
 
 
 @command("ape push tree-copy --to USER/tree-copy --private")
 def push(
     what: Annotated[
-        str,
-        typer.Argument(metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset."),
+        str, typer.Argument(metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset.")
     ],
     to: Annotated[str, typer.Option("--to", metavar="USER/NAME", help="Repository on the Hub; created if necessary.")],
     private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
@@ -81,24 +82,21 @@ def push(
     hub.check_target(to)
     named = storage_path(what)
     folder = dataset_folder(named, folders.datasets)
-    if manifest_path(folder).exists():
-        note(f"uploading the dataset {folder}")
-        kind, address = "dataset", hub.push_dataset(_local(folder), to, private=private)
-    elif (named / exported.CONFIG).is_file():
-        kind, address = "model", hub.push_model(_local(named), to, private=private)
+    is_dataset = manifest_path(folder).exists()
+    local = folder if is_dataset else named
+    if is_dataset or (named / exported.CONFIG).is_file():
+        if not isinstance(local, Path):
+            raise UsageError("only a local folder can be uploaded", got=str(local), fix="download it first")
+        if is_dataset:
+            print_note(f"uploading the dataset {local}")
+        upload = hub.push_dataset if is_dataset else hub.push_model
+        kind, address = "dataset" if is_dataset else "model", upload(local, to, private=private)
     else:
         run = open_registry(folders.results).find(what)
         with tempfile.TemporaryDirectory(prefix="ape-push-") as temporary:
             exported.export(run, Path(temporary))
             kind, address = "model", hub.push_model(Path(temporary), to, private=private)
     if as_json:
-        answer({"kind": kind, "repository": to, "commit": address})
+        print_json({"kind": kind, "repository": to, "commit": address})
         return
-    say(f"{kind} uploaded: {address}")
-
-
-def _local(folder: StoragePath) -> Path:
-    """The folder, which has to be on this machine. Raises `UsageError` if it is in an object store."""
-    if not isinstance(folder, Path):
-        raise UsageError("only a local folder can be uploaded", got=str(folder), fix="download it first")
-    return folder
+    print_result(f"{kind} uploaded: {address}")

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli.console import answer, draw
+from ape_cli.cli.console import draw, print_json
 from ape_cli.cli.options import Dataset, DatasetsFolder, Json
 from ape_cli.core.errors import UsageError, pick
 
-if TYPE_CHECKING:  # pyarrow is imported by the command when it runs
-    import pyarrow as pa
-
+if TYPE_CHECKING:  # imported by the command when it runs
     from ape_cli.data.manifest import Manifest
     from ape_cli.storage.paths import StoragePath
 
@@ -30,7 +28,7 @@ def show(
     """Show a sample of a dataset in readable form."""
     manifest, values = _read(existing_dataset(data, folder.datasets), split, row)
     if as_json:
-        answer(values)
+        print_json(values)
         return
     from ape_cli.cli import drawings
 
@@ -44,6 +42,7 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
     """
     from ape_cli.core.vocabulary import SPLITS
     from ape_cli.data.manifest import open_shard, read_manifest
+    from ape_cli.storage import image_rows
     from ape_cli.storage.parquet import read_group
 
     pick("split", split, SPLITS)
@@ -57,22 +56,13 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
         if left >= shard.rows:
             left -= shard.rows
             continue
-        file = open_shard(folder, manifest.plan, shard)
-        for i in range(file.num_row_groups):
-            here = file.metadata.row_group(i).num_rows
-            if left < here:
-                return manifest, _row(manifest, read_group(file, i, shard.file).slice(left, 1).combine_chunks())
-            left -= here
-    raise AssertionError("the manifest's rows are in its shards")
-
-
-def _row(manifest: Manifest, table: pa.Table) -> dict[str, Any]:
-    """The row of a table with one row. Raises `DataError` if its image is damaged."""
-    from ape_cli.storage import image_rows
-
-    plan, names = manifest.plan, manifest.vocabulary
-    row: dict[str, Any] = table.to_pylist()[0]
-    if plan.image is None:
-        return row
-    numbers = {"row": row["row"], "label": row["label"], "class": names[row["label"]], "size": row["size"]}
-    return numbers | {"pixels": image_rows.pixels(table, plan.image)[0].tolist()}
+        file, group = open_shard(folder, manifest.plan, shard), 0
+        while left >= (rows := file.metadata.row_group(group).num_rows):
+            left, group = left - rows, group + 1
+        break
+    table = read_group(file, group, shard.file).slice(left, 1).combine_chunks()
+    values: dict[str, Any] = table.to_pylist()[0]
+    if (image := manifest.plan.image) is not None:
+        names = {"row": values["row"], "label": values["label"], "class": manifest.vocabulary[values["label"]]}
+        values = names | {"size": values["size"], "pixels": image_rows.pixels(table, image)[0].tolist()}
+    return manifest, values

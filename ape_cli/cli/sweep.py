@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ape_cli.cli._app import command, dataset_folder, note_changed
-from ape_cli.cli.console import note
+from ape_cli.cli.console import print_note
 from ape_cli.cli.options import (
     DECODE,
     GENERALISE,
@@ -27,14 +27,13 @@ from ape_cli.cli.options import (
     here,
     option,
 )
-from ape_cli.cli.sweep_output import print_end, print_plan
-from ape_cli.cli.sweep_table import trials, watching
+from ape_cli.cli.sweep_output import print_end, print_plan, trials, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from ape_cli.cli.sweep_table import Line
+    from ape_cli.cli.sweep_output import Line
     from ape_cli.core.executors import Executor
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
@@ -87,7 +86,11 @@ class GridOptions:
             "trials": self.trials,
             "seeds": None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds),
         }
-        fields = {name: _list(text) for name in lists if (text := getattr(self, name)) is not None} | {
+        fields = {
+            name: list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+            for name in lists
+            if (text := getattr(self, name)) is not None
+        } | {
             "data": self.data or None,
             "seeds": None if self.seeds is None else whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
@@ -155,13 +158,13 @@ def sweep(
     kind = "cuda" if execution.gpus_per_trial else where.type
     usual = default_preset(kind)
     if any(spec.preset is None for spec in grids):
-        note(f"preset: {usual}; --preset chooses another")
+        print_note(f"preset: {usual}; --preset chooses another")
     past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
     planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
     with located(file, options):
         stages = planned()
     for line in stages.left:
-        note(f"left out: {line}")
+        print_note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
     engine = _engine(execution, stages.first, local_gpu)
     trained = [item.run for item in stages.trials if item.run and item.state in ("finished", "stopped")]
@@ -175,15 +178,15 @@ def sweep(
                 check_precision(spec.precision, where)
         items = stages.first
         for line in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
-            note(line)
+            print_note(line)
     tuned = any(spec.tune for spec in grids)
     items, lines = _train(stages.first, execution, registry, folders.datasets, local_gpu, tuning=tuned)
     if tuned:
         stages = planned()
         for line in stages.waiting:
-            note(f"not tuned: {line}")
+            print_note(f"not tuned: {line}")
         if chosen := [item for item in stages.second if item.state != "open"]:
-            note("the chosen settings, with the other seeds:")
+            print_note("the chosen settings, with the other seeds:")
             more, lines_of_second = _train(chosen, execution, registry, folders.datasets, local_gpu)
             items, lines = planning.unique([*items, *more]), lines | lines_of_second
     print_end(items, lines, registry, as_json, stages.choices if tuned else None)
@@ -210,12 +213,12 @@ def _train(
     engine = _engine(execution, items, local_gpu)
     items = planning.prepare(items, registry, datasets)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
+    print_note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
     jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
     several, watched = local_gpu and (engine.slots or 1) > gpu_count(), watching(todo, engine.slots, tuning=tuning)
     with worker.shared_gpu(several), watched as watch, closing(engine.work(jobs)) as events:
         for event in events if jobs else ():
-            watch.heed(event)
+            watch.handle_event(event)
     return items, watch.lines
 
 
@@ -250,18 +253,13 @@ def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: boo
     from ape_cli.models.device import gpu_count
     from ape_cli.sweep import planning
 
-    per_task = execution.trials_per_task
-    if per_task is None and execution.engine == "ray":
-        per_task = planning.per_task(items)
-    workers = gpu_count() if execution.workers is None and local_gpu else execution.workers
-    others = ("threads", "retries", "address", "cpus_per_trial", "gpus_per_trial")
-    options = {name: getattr(execution, name) for name in others}
-    return executors.make(execution.engine, workers=workers, trials_per_task=per_task, **options)
-
-
-def _list(text: str) -> list[str]:
-    """Split a list with commas, without repetitions."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    names = ["workers", "threads", "retries", "address", "cpus_per_trial", "gpus_per_trial", "trials_per_task"]
+    options = {name: getattr(execution, name) for name in names}
+    if execution.trials_per_task is None and execution.engine == "ray":
+        options["trials_per_task"] = planning.per_task(items)
+    if execution.workers is None and local_gpu:
+        options["workers"] = gpu_count()
+    return executors.make(execution.engine, **options)
 
 
 def _shard(text: str | None) -> tuple[int, int]:

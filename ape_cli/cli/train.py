@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, on_stop
-from ape_cli.cli.console import note
+from ape_cli.cli._app import command, existing_dataset, on_stop, with_results
+from ape_cli.cli.console import accuracy_of, print_json, print_note, print_note_lines, print_result, scores_in_words
 from ape_cli.cli.options import (
     PRECISION,
     THREADS,
@@ -25,15 +25,20 @@ from ape_cli.cli.options import (
     repeated,
     typed,
 )
-from ape_cli.cli.train_output import compared, note_data, print_plan, print_trained
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.numbers import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:
+    from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentSpec
+    from ape_cli.experiment.spec import ExtraEvaluations
+    from ape_cli.runs.record import RunRecord
+    from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
-    from ape_cli.training.execution import ExistingRun, ProcessGroup
+    from ape_cli.training.execution import ProcessGroup
+    from ape_cli.training.trial import Trial
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +76,7 @@ def train(
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers, trial
-    from ape_cli.training.execution import Execution, joined
+    from ape_cli.training.execution import Execution, ExistingRun, joined
     from ape_cli.training.trainer import Stopped
 
     with joined() as group:
@@ -96,16 +101,17 @@ def train(
                 others = []
                 if group.first:
                     if line := remark(spec.precision, device, experiment.config.d_model):
-                        note(line)
+                        print_note(line)
                     # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
                     others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
+                resume = "RESUME" if existing.resume else "REFUSE"
                 try:
                     done = trial.run_trial(
                         experiment,
                         registry,
                         how,
-                        existing=_existing(existing),
+                        existing=ExistingRun["OVERWRITE" if existing.overwrite else resume],
                         test=not request.no_eval,
                         tests=spec.tests,
                         others=others,
@@ -118,8 +124,7 @@ def train(
     if group.first:
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.data, registry, spec) if done.evaluation else None
-        missing = comparison.missing if comparison else ()
-        commands = [_again(ctx, experiment, other, given) for other in missing]
+        commands = [_again(ctx, experiment, other, given) for other in (comparison.missing if comparison else ())]
         print_trained(done, comparison, commands, folders.results, as_json)
 
 
@@ -210,15 +215,6 @@ def _check_together(request: RequestOptions, existing: ExistingRunOptions) -> No
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
 
 
-def _existing(options: ExistingRunOptions) -> ExistingRun:
-    """What to do with an existing run."""
-    from ape_cli.training.execution import ExistingRun
-
-    if options.overwrite:
-        return ExistingRun.OVERWRITE
-    return ExistingRun.RESUME if options.resume else ExistingRun.REFUSE
-
-
 @contextmanager
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
@@ -235,7 +231,164 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         stopping = True
         if alone:  # under torchrun, torchrun prints this
-            note("stopping after this step …")
+            print_note("stopping after this step …")
 
     with on_stop(ask):
         yield lambda: stopping
+
+
+_OTHERS = ("none", "sinusoidal")  # the schemes that every scheme is compared with
+
+
+def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Registry, as_json: bool) -> None:
+    """Print what would be trained and evaluated, for --dry-run."""
+    from ape_cli.experiment.generalisation import sizes_for
+    from ape_cli.runs.record import settings_text
+
+    config, data = experiment.config, experiment.data
+    run = registry.run_for(config, data) if experiment.is_named else None
+    lines: dict[str, Any] = {
+        "run": run.name if run else None,
+        "state": run.status if run and run.exists() else "new",
+        "dataset": str(data.folder),
+        "dataset_missing": data.missing,
+        "structure": data.structure.expression,
+        "read_as": experiment.reading.structure.expression,
+        "variant": settings_text(experiment.variant),
+        "generalise": sorted(sizes_for(data, tests.generalise)),  # also empty if the data would have to be generated
+        "decode": tests.decode,
+        "config": config.model_dump(mode="json"),
+    }
+    if as_json:
+        print_json(lines)
+        return
+    print_result(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
+    print_result(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
+    print_result(f"positions: {lines['structure']}, read as {lines['read_as']}")
+    print_result(f"settings:  {lines['variant'] or 'those of the preset'}")
+    if tests.generalise:
+        sizes = ", ".join(map(str, lines["generalise"])) or "multiples of the largest training size"
+        print_result(f"sizes:     also evaluated at {sizes}")
+    for name, value in lines["config"].items():
+        print_result(f"  {name} = {json.dumps(value)}")
+
+
+def note_data(experiment: Experiment) -> None:
+    """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
+    from ape_cli.experiment.choice import tell_overlap
+    from ape_cli.reports.descriptions import size_words
+
+    config, data = experiment.config, experiment.data
+    rows = data.plan.rows["train"]
+    if data.kind == "image":
+        print_note(f"data: {rows:,} training images")
+    else:
+        print_note(
+            f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}"
+        )
+    most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
+    if most < rows:
+        several = f"{config.steps:,} steps of up to {config.batch_size} rows"
+        print_note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
+    tell_overlap(data)
+
+
+class Comparison(NamedTuple):
+    """What a test score is compared with: token accuracies on the same test split, or accuracies of images.
+
+    `constant_guess` and `counted` are those of `count_baselines`. `none` is the score of the registered run of the same
+    model without positions, or None if there is no such run. `missing` are the options of comparable runs that do not
+    exist yet.
+    """
+
+    constant_guess: float
+    counted: dict[str, dict[str, float]]
+    none: float | None
+    missing: list[ExperimentSpec]
+
+
+def compared(data: Dataset, registry: Registry, options: ExperimentSpec) -> Comparison:
+    """What the test score of a run with these options is compared with."""
+    from ape_cli.evaluation.count_baselines import count_baselines
+    from ape_cli.evaluation.evaluate import name_of
+    from ape_cli.experiment import complete
+
+    none, missing = None, []
+    for other in map(options.with_scheme, _OTHERS):
+        with suppress(ApeError):  # its run may be damaged, or it may not be able to read this data
+            run = registry.run_for(complete(other.config(data.kind), data), data)
+            evaluation = run.evaluation(name_of(data, "test", "teacher")) if run.exists() else None
+            if evaluation is None and other.scheme != options.scheme:
+                missing.append(other)
+            elif evaluation is not None and other.scheme == "none":
+                none = evaluation["overall"]["token_accuracy"]
+    baselines = count_baselines(data, "test")
+    return Comparison(baselines.constant_guess, baselines.counted, none, missing)
+
+
+def print_trained(
+    done: Trial, comparison: Comparison | None, commands: list[str], results: StoragePath, as_json: bool
+) -> None:
+    """Print the result of training, the scores on the test split, and what they are compared with.
+
+    `commands` train the models to compare with that have no run. `results`: the folder of the runs.
+    """
+    config, result, test = done.run.record.config, done.run.record.outcome, done.evaluation
+    if as_json:
+        lines: dict[str, Any] = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
+        baselines = comparison and {key: getattr(comparison, key) for key in ("constant_guess", "counted", "none")}
+        lines |= {"test": test, "baselines": baselines}
+        print_json(lines | ({"other_tests": done.others} if done.others else {}))
+        return
+    kind = config.kind
+    accuracy = accuracy_of(kind)
+    pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
+    print_result(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
+    print_result(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
+    if test is None or comparison is None:
+        return
+    print_result(f"  test {scores_in_words(test['overall'], kind)}")
+    for other in done.others:
+        scores = scores_in_words(other["overall"], "sequence")
+        if other.get("test_only"):  # at sizes that were not trained on
+            by_size = (f"{part['size']} {part['exact_match']:.2%}" for part in other["by_size"])
+            scores = f"exact match at size {', '.join(by_size)}"
+        print_result(f"  test, {other['decode']} decoding{', ' if other.get('test_only') else ': '}{scores}")
+    print_result(f"compare its test {accuracy} with")
+    for score, whose in _compared_with(done.run.record, comparison):
+        print_result(f"  {score:7.2%}  {whose}", indent=11)
+    if line := _published(done.run.record, test["overall"]["cross_entropy"]):
+        print_result(line)
+    report = with_results("report", results)
+    if commands:
+        print_note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, report]))
+    else:
+        print_note(f"`{report}` shows all scores side by side")
+
+
+def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
+    """The scores to compare a run with, and whose they are."""
+    config = record.config
+    yield comparison.constant_guess, f"always the most frequent {'class' if config.kind == 'image' else 'symbol'}"
+    if comparison.counted:
+        scores = {name: score["token_accuracy"] for name, score in comparison.counted.items()}
+        best = max(scores, key=lambda name: scores[name])
+        yield scores[best], f"the best simple rule ({best})"
+    if comparison.none is not None and config.scheme != "none":
+        yield comparison.none, "the same model without positions (scheme none)"
+
+
+def _published(record: RunRecord, cross_entropy: float) -> str:
+    """The perplexity of a run beside the published one of its scheme, task and order; empty if there is none."""
+    from ape_cli.reports import published
+    from ape_cli.reports.descriptions import form_of
+    from ape_cli.reports.evaluations import task_of
+    from ape_cli.runs.record import settings_text
+
+    config, data, source = record.config, record.dataset, published.load("neurips")
+    column = task_of({"task": data.task, "order": data.order, "form": form_of(data)})
+    number = source.number(config.scheme, settings_text(record.variant), column, "perplexity")
+    if number is None:
+        return ""
+    ours = f"its test perplexity is {perplexity_text(perplexity(cross_entropy))}"
+    return f"{ours}; in {source.called}, with its own model and data, {number.value:.2f} ±{number.spread:.2f}"

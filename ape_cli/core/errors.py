@@ -97,10 +97,10 @@ def remedy(error: OSError, otherwise: str | None = None) -> str | None:
     return _REMEDIES.get(error.errno or 0, otherwise)
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The type and the message of an exception, in one line.
 
-    >>> said(ValueError("one\\n  two")), said(KeyboardInterrupt())
+    >>> error_text(ValueError("one\\n  two")), error_text(KeyboardInterrupt())
     ('ValueError: one two', 'KeyboardInterrupt')
     """
     text = " ".join(_written(str, error).split())

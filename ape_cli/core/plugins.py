@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from ape_cli.core.errors import ApeError, RunError, UsageError, brief, said, unknown
+from ape_cli.core.errors import ApeError, RunError, UsageError, brief, error_text, unknown
 
 T = TypeVar("T")
 _ALLOWED = "ASCII letters, digits and underscores"  # hyphens are possible too
@@ -92,7 +92,7 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
         missing = f"install {absent!r}, " if absent not in (None, module_name) else ""
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
-            got=f"{said(error)} ({_where(place)})",
+            got=f"{error_text(error)} ({_where(place)})",
             fix=f"{missing}correct the file, or remove it from the path",
         ) from error
     if attribute:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import LEFT_OUT, ApeError, PartError, said
+from ape_cli.core.errors import LEFT_OUT, ApeError, PartError, error_text
 from ape_cli.core.memory import ran_out
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ def explanation(error: BaseException, called: str = "") -> PartError | None:
 def failed(part: Any, method: str, error: BaseException) -> PartError:
     """The error for an exception in a method of a part, or of a class of parts. `method` may be empty."""
     advice = getattr(_class(part), "advice", {})
-    got = f"{said(error)}{place(error, files(part)) or line_of(part, method)}"
+    got = f"{error_text(error)}{place(error, files(part)) or line_of(part, method)}"
     return PartError(f"{_named(part, method)} failed", got=got, fix=advice.get(type(error), "correct the file"))
 
 

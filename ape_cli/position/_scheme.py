@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.core import plugins, renamed, user_parts
-from ape_cli.core.errors import ApeError, UsageError, said
+from ape_cli.core.errors import ApeError, UsageError, error_text
 from ape_cli.data.position_plan import Planner, PositionPlan, run_of
 from ape_cli.position._context import AttentionPair, Context, reads_values
 from ape_cli.structure import Structure, matches
@@ -429,7 +429,7 @@ def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, 
         if not plugins.is_user_class(kind):
             raise
         missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{said(error)}{user_parts.place(error, user_parts.files(kind))}"
+        got = f"{error_text(error)}{user_parts.place(error, user_parts.files(kind))}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
         raise ApeError(what, got=f"no `shape` after `__init__` ({user_parts.files(kind)[0]})", fix=call_first)

@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError, UsageError, pick, said
+from ape_cli.core.errors import ApeError, UsageError, error_text, pick
 from ape_cli.core.extras import how_to_install
 from ape_cli.core.numbers import spans
 from ape_cli.reports import palette
@@ -66,7 +66,7 @@ def require() -> None:
         import_module("matplotlib.figure")
     except Exception as error:  # it reads settings, for example an unknown backend in MPLBACKEND
         fix = "correct its settings (MPLBACKEND, matplotlibrc), or install it again"
-        raise ApeError("plots need matplotlib, which cannot be imported", got=said(error), fix=fix) from error
+        raise ApeError("plots need matplotlib, which cannot be imported", got=error_text(error), fix=fix) from error
 
 
 Pieces: TypeAlias = "tuple[list[tuple[str, Figure]], list[Any]]"  # panels with their titles; handles of a legend

@@ -65,12 +65,11 @@ def test_gen_again_and_otherwise(here: Path) -> None:
 
 
 def test_train_eval_report_on_words(here: Path) -> None:
-    out, err = ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--no-eval")
+    words = ("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--no-eval")
+    out, err = ape(*words)
     assert "datasets/reverse-tiny" in err
     assert "test token" not in out
-    assert (
-        "trained already" in ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--no-eval")[1]
-    )
+    assert "trained already" in ape(*words)[1]
     assert "nothing to report" in ape("report", code=1)[1]
     found = json.loads(ape("eval", "--json")[0])
     assert len(found) == 1
@@ -81,6 +80,7 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert json.loads(ape("eval", "--json")[0]) == []  # already evaluated
     greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
+    assert "exact match, teacher" in ape("eval", "reverse-rope", "--decode", "greedy")[0]
     shown = ape("eval", "reverse-rope")[0]
     assert "rows of" in shown
     assert re.search(rf"perplexity .*│ all .* {found[0]['overall']['perplexity']:.2f} │", shown, re.DOTALL)
@@ -89,12 +89,10 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert set(fields.split()) <= set(lines[0])
     header = ape("report", "--format", "csv")[0].splitlines()[0]
     assert header.split(",") == list(lines[0])
-    for style, begins in (("latex", "% Tables by"), ("html", "<!doctype html>"), ("markdown", "### Sequence tasks")):
-        assert ape("report", "--format", style)[0].startswith(begins)
+    assert ape("report", "--format", "latex")[0].startswith("% Tables by")
     ape("report", "--out", "table.md", "--against", "paper")
     assert "[97.00 ±0.8]" in Path("table.md").read_text()
-    runs = json.loads(ape("runs", "--json")[0])
-    assert runs[0]["status"] == "finished"
+    assert json.loads(ape("runs", "--json")[0])[0]["status"] == "finished"
 
 
 def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
@@ -113,33 +111,19 @@ def test_show(here: Path) -> None:
     ape("gen", "tree-rotate", "--n", "40", *TINY, "--depth-mean", "2", "--depth-std", "0", "--order", "depth")
     out, _ = ape("show", "tree-rotate-depth", "--row", "3")
     assert "tree-rotate, train row 3, depth 2" in out
-    assert "├──" in out
     assert "in depth order" in out
-    row = json.loads(ape("show", "datasets/tree-rotate-depth", "--split", "test", "--json")[0])
-    assert row["row"] == 0
+    assert json.loads(ape("show", "datasets/tree-rotate-depth", "--split", "test", "--json")[0])["row"] == 0
     assert "no such row" in ape("show", "tree-rotate-depth", "--row", "40", code=2)[1]
-    assert "no such dataset" in ape("show", "nothing", code=1)[1]
-
-
-def test_show_draws_a_grid_and_a_ring(here: Path) -> None:
     few = ["--n", "20", "--n-validation", "5", "--n-test", "5"]
     ape("gen", "grid-rotate", *few, "--side-mean", "3", "--side-std", "0", "--out", "g")
     row = json.loads(ape("show", "g", "--json")[0])
     a, b, c, d, e, f, g, h, i = (chr(ord("a") + x - 3) for x in row["source_ids"])
-    out = ape("show", "g")[0]
-    assert "grid-rotate, train row 0, longer side 3" in out
-    for left, right in (
-        (f"{a} {b} {c}", f"{g} {d} {a}"),
-        (f"{d} {e} {f}", f"{h} {e} {b}"),
-        (f"{g} {h} {i}", f"{i} {f} {c}"),
-    ):
-        assert any(
-            left in line.split("│")[1] and right in line.split("│")[2] for line in out.splitlines() if "│" in line
-        )
+    cells = [line.split("│") for line in ape("show", "g")[0].splitlines() if "│" in line]
+    expected = [(f"{a} {b} {c}", f"{g} {d} {a}"), (f"{d} {e} {f}", f"{h} {e} {b}"), (f"{g} {h} {i}", f"{i} {f} {c}")]
+    assert [(left.strip(), right.strip()) for _, left, right, *_ in cells] == expected
     ape("gen", "ring-shift", *few, "--ring", "4", "--out", "r")
     offset, *ring = json.loads(ape("show", "r", "--json")[0])["source_ids"]
     out = ape("show", "r")[0]
-    assert "ring-shift, train row 0, ring 4" in out
     assert f"+{offset - 23}" in out
     assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
 
@@ -158,38 +142,26 @@ def test_grids_and_rings_train(here: Path) -> None:
     ("words", "code", "message"),
     [
         (["gen", "copyy"], 2, "did you mean 'copy'"),
-        (["gen", "copy", "--n", "-5"], 2, "rows.train"),
         (["gen", "tree-copy", "--set", "binarise=1"], 2, "true or false"),
         (["gen", "copy", "--datasets", "a", "--out", "b"], 2, "--out already names the folder"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
-        (["gen", "copy", "--set", "lenght_mean=5"], 2, "did you mean 'length_mean'"),
         (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
-        (["train", "--scheme", "ropes"], 2, "did you mean 'rope'"),
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, neurips, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
-        (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
         (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: `seed`"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`data` already names a dataset"),
-        (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
-        (["train", "--scheme", "rope", "--seed", "-1"], 2, "`seed=42`"),
         (["train", "--scheme", "rope", "--set", "steps=3", "--set", "steps=5"], 2, "set twice"),
-        (["train"], 2, "--scheme"),
         (["eval", "nothing"], 2, "unknown run"),
-        (["eval", "--decode", "beam"], 2, "unknown decoding"),
         (["report"], 1, "ape train"),
-        (["report", "--format", "word"], 2, "unknown format"),
         (["report", "--out", "table.pdf"], 2, "--format"),
-        (["report", "--by", "length"], 2, "unknown grouping"),
         (["report", "--by", "size", "--against", "paper"], 2, "by-size does not use `against`"),
         (["report", "--by", "epoch", "--metric", "exact_match"], 2, "not measured while a run trains"),
         (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
-        (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
         (["report", "--json", "--format", "csv"], 2, "one format at a time"),
         (["report", "--axis", "error"], 2, "add `plots=DIR` or `format=html`"),
         (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
-        (["reprot"], 2, "report"),
         (["train", "--scheme", "rope", "--data", ""], 2, "is empty; . is the current folder"),
     ],
 )
@@ -226,18 +198,10 @@ def test_an_option_given_twice_is_refused(here: Path) -> None:
     assert not Path("datasets").exists()
 
 
-def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
-    ape("train", "--scheme", "orthogonal-tree", "--task", "tree-copy", "--preset", "tiny", "--set", "steps=2")
-    table = ape("eval", "--decode", "greedy")[0]
-    assert "token accuracy, teacher" in table
-    assert "exact match, teacher" in table
-
-
 class NearlyFull(io.RawIOBase):
     """A file that takes at most ten bytes at once, as a disk does that is nearly full."""
 
-    def __init__(self) -> None:
-        self.content = b""
+    content = b""
 
     def writable(self) -> bool:
         return True

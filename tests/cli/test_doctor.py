@@ -1,10 +1,11 @@
-"""`ape doctor` shows versions, machine and folders, and finds what interrupted commands have left."""
+"""`ape doctor` and `ape verify`: versions, machine, folders, what interrupted commands left, and damaged files."""
 
 from __future__ import annotations
 
 import json
 import platform
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 
 import ape_cli
 from ape_cli.core import extras
+from ape_cli.data.loader import Dataset
 from ape_cli.models import speed
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT, ape
@@ -42,8 +44,6 @@ def test_one_line_names_what_is_optional_and_absent(here: Path, monkeypatch: pyt
     assert json.loads(ape("doctor", "--json")[0])["absent"] == ["ray", "hub"]
     line = f"optional, not installed: ray (--engine ray), hub (push); to install: {extras.how_to_install('ray,hub')}"
     assert line in ape("doctor")[0].splitlines()
-    monkeypatch.setattr(extras, "EXTRAS", {"plots": uses["plots"]})
-    assert "not installed" not in ape("doctor")[0]
 
 
 def test_every_extra_for_users_is_known() -> None:
@@ -52,7 +52,6 @@ def test_every_extra_for_users_is_known() -> None:
 
 
 def test_it_measures_products_on_request(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "speed" not in json.loads(ape("doctor", "--json")[0])
     monkeypatch.setattr(speed, "_SECONDS", 1e-3)
     found = json.loads(ape("doctor", "--speed", "--json")[0])["speed"]
     assert [one["precision"] for one in found] == ["fp32", "bf16"] * 3
@@ -97,3 +96,31 @@ def test_what_helps_is_a_command_that_works(here: Path) -> None:
     ape(*shlex.split(left["fix"].partition(": ape ")[2]))
     assert run.status == "finished"
     assert not Path("datasets").exists()
+
+
+def test_all_datasets_are_checked(words: Dataset, here: Path) -> None:
+    for name in ("a", "b", "c"):
+        shutil.copytree(str(words.folder), here / name)
+    shard = next((here / "a" / "data").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-1])
+    manifest = here / "c" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("reverse", "revers"))
+    long = "n" * 256
+    given = [word for name in ("a", "b", "none", "c", long) for word in ("--data", name)]
+    lines = ape("verify", *given, code=1)[0].splitlines()
+    assert [line.partition(" (")[0] for line in lines if not line.startswith("c: ")] == [
+        f"a: a shard was altered or truncated: a/data/{shard.name}",
+        "none: no such dataset",
+        f"{long}: cannot read {long}/manifest.json",
+        "5 datasets, 4 damaged",
+    ]
+    assert any(line.startswith("c: the manifest of c was altered") for line in lines)
+    found = json.loads(ape("verify", *given, "--json", code=1)[0])
+    assert [line["rows"] for line in found] == [200, 200, None, 200, None]
+    assert [bool(line["problems"]) for line in found] == [True, False, True, True, True]
+
+
+def test_a_folder_of_results_that_does_not_exist(here: Path) -> None:
+    assert "no such results folder" in ape("verify", "--results", "nosuch", code=1)[1]
+    (here / "empty").mkdir()
+    assert ape("verify", "--results", "empty")[0] == "0 runs, 0 damaged\n"

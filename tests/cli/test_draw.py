@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ape_cli import experiment, position
 from ape_cli.cli.draw import Places, SchemeOptions, of_run, of_scheme
-from ape_cli.cli.picture_text import PictureText
+from ape_cli.cli.drawings import PictureText
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
 from ape_cli.models.factory import of_experiment
@@ -62,16 +62,15 @@ def test_a_tree_and_a_grid_in_characters() -> None:
     assert lines(load("nodes").panels(made(ring)))[3:5] == ["1* ██ 1.00", "2     0.00"]
 
 
-@pytest.mark.parametrize("name", position.names())
-def test_every_scheme_fits_80_columns(name: str) -> None:
+def test_every_scheme_fits_80_columns() -> None:
     """Schemes whose scores depend on content are refused, with the reason."""
-    if position.load(name).overrides("logits"):
-        assert f"the scores of {name} depend on the tokens" in ape("draw", name, "--view", "overview", code=2)[1]
-        return
-    shown, _ = ape("draw", name, "--view", "overview")
-    assert shown.startswith(f"{name} on ")
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "\x1b" not in shown
+    for name in position.names():
+        if position.load(name).overrides("logits"):
+            assert f"the scores of {name} depend on the tokens" in ape("draw", name, "--view", "overview", code=2)[1]
+            continue
+        shown, _ = ape("draw", name, "--view", "overview")
+        assert shown.startswith(f"{name} on ")
+        assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_options_are_those_of_the_scheme() -> None:
@@ -89,22 +88,17 @@ def test_options_are_those_of_the_scheme() -> None:
     ("words", "said"),
     [
         ("", "nothing to draw"),
-        ("ropes", "did you mean 'rope'?"),
         ("rope --out a.gif", "unknown extension"),
         ("rope --depth 3", "seq has no depth"),
         ("rope --seed 3", "--seed has no effect: rope has no weights"),
-        ("sinusoidal --heads 8", "--heads has no effect: sinusoidal acts on embeddings"),
         ("orthogonal-tree --view nodes --node 99", "no such place"),
         ("rope --node 3", "--node has no effect"),
-        ("rope --row 3", "--row with --view offsets"),
         ("--run x --heads 2", "--heads with --view offsets --run"),
     ],
 )
 def test_one_clear_message(words: str, said: str, here: Path) -> None:
     shown, told = ape("draw", *words.split(), code=2)
-    assert not shown
-    assert told.startswith("error: ")
-    assert told.count("error: ") == 1
+    assert (shown, told[:7], told.count("error: ")) == ("", "error: ", 1)
     assert said in told
 
 
@@ -149,8 +143,6 @@ def test_pictures_of_a_run(run: Run, here: Path) -> None:
     assert Path("a/b.svg").read_text().startswith("<?xml")
     _, told = ape("draw", "rope", "--run", run.name, *results, code=2)
     assert "the run uses another scheme" in told
-    _, told = ape("draw", "--run", run.name, "--view", "attention", "--length", "3", *results, code=2)
-    assert "--length has no effect" in told
 
 
 def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> None:
@@ -159,10 +151,3 @@ def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> No
     for view in ("offsets", "training", "attention"):
         _, told = ape("draw", "--run", run.name, "--view", view, code=1)
         assert told.startswith("error: the run has no weights")
-
-
-def test_training_does_not_change_a_scheme_without_weights(words: Dataset, here: Path) -> None:
-    options = ("--preset", "tiny", "--device", "cpu", "--no-eval")
-    ape("train", "--scheme", "alibi", "--data", str(words.folder), *options)
-    _, told = ape("draw", "--run", "reverse-alibi", "--view", "training", code=2)
-    assert "training does not change this scheme" in told

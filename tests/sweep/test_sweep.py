@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ape_cli.cli import sweep_table
-from ape_cli.cli.sweep_table import Watch
+from ape_cli.cli import sweep_output
+from ape_cli.cli.sweep_output import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import Event, JobContext
 from ape_cli.data.loader import Dataset, open_dataset
@@ -175,22 +175,22 @@ def drawn(watch: Watch, width: int) -> str:
 
 def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(sweep_table.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
     items = items_of(schemes=["none", "rope", "alibi"], tasks=["copy"])
     watch = Watch(items, 2)
     a, b, c = (item.name for item in items)
     assert watch.time_left() is None
-    watch.heed(Event(a, "started"))
-    watch.heed(Event(b, "started"))
-    watch.heed(Event(a, "progress", {"waiting": True}))
+    watch.handle_event(Event(a, "started"))
+    watch.handle_event(Event(b, "started"))
+    watch.handle_event(Event(a, "progress", {"waiting": True}))
     assert watch.time_left() is None
-    watch.heed(Event(a, "progress", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
+    watch.handle_event(Event(a, "progress", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
     clock[0] = 110.0
-    watch.heed(Event(a, "progress", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
+    watch.handle_event(Event(a, "progress", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
     assert watch.lines[a].left(110.0) == 10 / 20 * 70
     assert watch.time_left() == (35 + 35 + 35) / 2  # the others take as long as the known one, two at once
-    watch.heed(Event(b, "failed", RuntimeError("trace\nit broke")))
-    watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
+    watch.handle_event(Event(b, "failed", RuntimeError("trace\nit broke")))
+    watch.handle_event(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
     assert watch.time_left() == 50  # one is left, and it cannot be divided
     text = drawn(watch, 160)
     assert "test 75.00%" in text
@@ -203,26 +203,26 @@ def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_d
 ) -> None:
     """Also if a trial reports nothing for more than a minute."""
     clock = [100.0]
-    monkeypatch.setattr(sweep_table.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
     items = items_of(schemes=["none"], tasks=["copy"], seeds=[1, 2, 3])
     a, b, _ = (item.name for item in items)
     started: list[Any] = []
-    monkeypatch.setattr(sweep_table, "Repeated", lambda say: started.append(say) or SimpleNamespace(stop=str))
-    with sweep_table.watching(items, 2) as watch:
-        watch.heed(Event(a, "started"))
-        watch.heed(Event(b, "started"))
+    monkeypatch.setattr(sweep_output, "Repeated", lambda call: started.append(call) or SimpleNamespace(stop=str))
+    with sweep_output.watching(items, 2) as watch:
+        watch.handle_event(Event(a, "started"))
+        watch.handle_event(Event(b, "started"))
         report = {"step": 10, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
         clock[0] = 110.0
-        watch.heed(Event(a, "progress", report))
+        watch.handle_event(Event(a, "progress", report))
         clock[0] = 130.0
-        watch.heed(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
+        watch.handle_event(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
         capsys.readouterr()
-        assert started == [watch.tell]
+        assert started == [watch.print_progress]
         clock[0] = 160.0
-        watch.tell()  # 1,000 steps took 50 s, and 10,990 are left
-        watch.heed(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
-        watch.heed(Event(b, "progress", {"waiting": True}))
-        watch.tell()
+        watch.print_progress()  # 1,000 steps took 50 s, and 10,990 are left
+        watch.handle_event(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
+        watch.handle_event(Event(b, "progress", {"waiting": True}))
+        watch.print_progress()
     assert capsys.readouterr().err.splitlines() == [
         f"[0/3] {a}: step 1,010/12,000, loss 1.2500, about 9:10 left",
         f"[0/3] {b}: running for 1:00",
@@ -254,13 +254,13 @@ def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
         assert max(map(len, shown)) <= 77  # with the ^C of the terminal, 79
         return [re.sub(r"  +", "  ", line.rstrip()) for line in shown if line.strip()]
 
-    watch.heed(Event(a, "started"))
-    watch.heed(Event(b, "started"))
-    watch.heed(Event(b, "progress", {"step": 800, "steps": 12_000, "accuracy": 0.5, "validation": None}))
+    watch.handle_event(Event(a, "started"))
+    watch.handle_event(Event(b, "started"))
+    watch.handle_event(Event(b, "progress", {"step": 800, "steps": 12_000, "accuracy": 0.5, "validation": None}))
     assert any("43" not in line and "800/12,000  training 50.00%" in line for line in lines())
-    watch.heed(Event(b, "progress", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
+    watch.handle_event(Event(b, "progress", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
     assert "900/12,000  validation 25.00%" in "\n".join(lines())
-    watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
+    watch.handle_event(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
     with pytest.raises(KeyboardInterrupt):
         watch.stop(signal.SIGINT, None)
     # at once, because trials take a while
@@ -281,8 +281,9 @@ def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: 
     items = items_of(schemes=["none"], tasks=["images", "copy"])
     watch = Watch(items, 2)
     for item in items:
-        watch.heed(Event(item.name, "started"))
-        watch.heed(Event(item.name, "done", {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}))
+        watch.handle_event(Event(item.name, "started"))
+        done = {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}
+        watch.handle_event(Event(item.name, "done", done))
     said = capsys.readouterr().err
     assert ", test accuracy 75.00%" in said
     assert ", test token accuracy 75.00%" in said

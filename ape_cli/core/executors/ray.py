@@ -29,7 +29,7 @@ from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ape_cli.core.errors import ApeError, UsageError, said
+from ape_cli.core.errors import ApeError, UsageError, error_text
 from ape_cli.core.executors import Event, Executor, Job, lost, outcome
 from ape_cli.core.extras import how_to_install
 
@@ -111,7 +111,7 @@ class Ray(Executor):
                         try:
                             events += ray.get(task)
                         except ray.exceptions.LocalRayletDiedError as error:
-                            raise _lost_cluster(self.address, said(error)) from error
+                            raise _lost_cluster(self.address, error_text(error)) from error
                         except ray.exceptions.RayError as error:
                             events += batches.lost(ray, [job for job in batch if job.key not in ended], error)
                     for event in events:
@@ -163,7 +163,7 @@ class _Batches:
             is_memory = isinstance(error, ray.exceptions.OutOfMemoryError)
             maybe_another = is_memory and job.key not in self.suspects
             if is_error or (self.losses[job.key] > self.retries and not maybe_another):
-                why, times = said(error).partition(". ")[0], self.losses[job.key]
+                why, times = error_text(error).partition(". ")[0], self.losses[job.key]
                 fix = "use nodes with more memory, or a smaller model or `batch_size`" if is_memory else _REPEAT
                 return [lost(job, f"its task was lost, {times} time{'s' * (times > 1)}: {why}", fix)]
             if is_memory or job.key in self.suspects:

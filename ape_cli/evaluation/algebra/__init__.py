@@ -17,7 +17,7 @@ import torch
 
 from ape_cli import position
 from ape_cli.core import user_parts
-from ape_cli.core.errors import ApeError, said
+from ape_cli.core.errors import ApeError, error_text
 from ape_cli.evaluation.algebra import relation, relations_of_operators
 from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of, spectrum_of
 from ape_cli.evaluation.laws._subjects import examples, make
@@ -97,7 +97,7 @@ def representation(name: str, expression: str, options: dict[str, Any]) -> Repre
     except ApeError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:  # in the measure, of what hooks return
-        raise ApeError(f"the algebra of scheme {name!r} cannot be measured", got=said(error)) from error
+        raise ApeError(f"the algebra of scheme {name!r} cannot be measured", got=error_text(error)) from error
 
 
 def _representation(name: str, expression: str, options: dict[str, Any]) -> Representation:

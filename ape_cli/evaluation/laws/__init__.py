@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ape_cli import attention, position, tasks
 from ape_cli.core import plugins, user_parts
-from ape_cli.core.errors import ApeError, NeedsError, said
+from ape_cli.core.errors import ApeError, NeedsError, error_text
 from ape_cli.data import position_maps
 from ape_cli.evaluation.laws import mixing, model, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
@@ -263,7 +263,7 @@ def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | N
                 if not math.isfinite(sum(measured)):
                     raise ArithmeticError("the result is not a finite number")
     except Exception as error:  # any error is a finding, and the other laws are still measured
-        yield replace(finding, trouble=str(error) if isinstance(error, ApeError) else said(error))
+        yield replace(finding, trouble=str(error) if isinstance(error, ApeError) else error_text(error))
         return
     if finding.law in GAPS:
         holds = all(e >= LEAST_GAP for e in errors)

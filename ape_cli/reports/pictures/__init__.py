@@ -5,7 +5,7 @@ A kind of picture says what it is made of, and arranges panels:
     panels(material)    -> rows of panels, each of them a `Curve`, a `HeatMap` or a `Diagram`
 
 Panels hold numbers and names only. A colour stands for a number from -`limit` to `limit`. White is 0, and equal numbers
-have equal colours in all panels of a picture. `_figure.py` draws panels with matplotlib, and `cli/picture_text.py` with
+have equal colours in all panels of a picture. `_figure.py` draws panels with matplotlib, and `cli/drawings.py` with
 characters. A new kind of picture is a file in this folder, or in a folder `ape_cli/reports/pictures` elsewhere on the
 Python path. Its name is the stem of its file, with `_` replaced by `-`.
 
