@@ -180,11 +180,6 @@ def test_shares_are_padded_alike(tmp_path: Path) -> None:
         assert torch.allclose(forward(made, part, "fp32"), scores[i::2], atol=1e-12)
 
 
-def test_attention_that_looks_ahead_is_refused() -> None:
-    with pytest.raises(UsageError, match="acts only in an encoder"):
-        net("none", kind="clustered")
-
-
 def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
     """Layers of both stacks, sides unless positions follow the line, sizes of both together, and names of runs."""
     words, trees = write(tmp_path / "words", "reverse"), write(tmp_path / "trees", "tree-copy")

@@ -64,11 +64,6 @@ def trained(words: Dataset) -> Run:
     return run
 
 
-def test_only_a_users_own_file_has_a_digest(file: Path) -> None:
-    assert own_files("mine-own", "dot", "plain") == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
-    assert own_files("rope", "dot", "plain") == {}
-
-
 def test_a_changed_file_is_named_once(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

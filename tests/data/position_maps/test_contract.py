@@ -127,6 +127,8 @@ def test_unknown_names_and_options() -> None:
         (lambda: position_maps.make("offset", maximal=1), r"unknown option[\s\S]*maximum"),
         (lambda: position_maps.make("offset", maximum=0), "bad maximum"),
         (lambda: position_maps.make("offset", maximum=0.5), "bad maximum"),
+        (lambda: position_maps.make("randomised", maximum=65_537), "bad maximum"),
+        (lambda: position_maps.make("randomised", answer=1001), "bad answer"),
     ):
         with pytest.raises(UsageError, match=message):
             call()

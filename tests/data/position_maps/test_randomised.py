@@ -49,12 +49,6 @@ def test_a_row_does_not_depend_on_longer_ones() -> None:
     assert not np.delete(beside, 5, axis=0)[:, 2:].any()
 
 
-def test_positions_spread_over_the_whole_range() -> None:
-    """The mean of the k-th of n ordered positions of 1 .. L is k (L + 1) / (n + 1)."""
-    expected = np.arange(1, 6) * 2049 / 6
-    assert np.abs(draws(4000, 5, 2048).mean(axis=0) - expected).max() < 3.5 * 330 / 4000**0.5
-
-
 def by_hand(row: int, epoch: int | None, count: int, maximum: int) -> list[int]:
     """The draw of a row, with Python's integers: the first different numbers of SplitMix64, in order."""
 
@@ -161,9 +155,3 @@ def test_all_rows_are_checked_ahead(tmp_path: Path) -> None:
             else:
                 split.check_positions(found)
                 batches(data, found, structure=structure)
-
-
-def test_options_out_of_range() -> None:
-    for options in ({"maximum": 0}, {"maximum": 65_537}, {"answer": 0}, {"answer": 1001}):
-        with pytest.raises(UsageError, match="bad "):
-            position_maps.make("randomised", **options)
