@@ -118,18 +118,6 @@ def test_tables_of_each_split_are_those_of_plain_python(tmp_path: Path) -> None:
     assert count_baselines(data, "test").counted == by_hand(data)
 
 
-def test_the_most_frequent_symbol_is_an_answer(tmp_path: Path) -> None:
-    """Keys are never answers. Of values that are equally frequent, the one with the lowest id is taken."""
-    data = write(tmp_path / "data", "associative-recall", pairs=4, queries=1, keys=6, values=6)
-    right = 0
-    rows = data.split("test").table().to_pylist()
-    for row in rows:
-        values = Counter(row["source_ids"][1:8:2])
-        right += max(sorted(values), key=values.__getitem__) == row["target_ids"][0]
-    found = count_baselines(data, "test").counted["most frequent symbol of the source"]
-    assert found == {"token_accuracy": (right + len(rows)) / (2 * len(rows)), "exact_match": right / len(rows)}
-
-
 def test_written_products_are_a_table_and_tags_are_not(tmp_path: Path) -> None:
     """A table of (previous product, symbol) has all products that are written one by one."""
     form = {"group": "symmetric-3", "length_mean": 8, "length_std": 1}

@@ -139,19 +139,3 @@ def test_a_row_beyond_the_maximum_is_an_error_with_its_fix(words: Dataset) -> No
         split.check_positions(drawn("randomised", maximum=longest - 1))
     with pytest.raises(UsageError, match="more positions than can be drawn"):
         position_maps.make("randomised", maximum=8).greatest(9)
-
-
-def test_all_rows_are_checked_ahead(tmp_path: Path) -> None:
-    for task, structure in (("repeat", None), ("group-word", None), ("tree-copy", "seq")):
-        options = {"repeats": 2} if task == "repeat" else {}
-        data = write(tmp_path / task, task, **options)
-        for joined in (False, True):
-            found = drawn("randomised", joined=joined)
-            split = data.split("train")
-            assert isinstance(split, Split)
-            if task == "repeat":
-                with pytest.raises(UsageError, match="no position for every token"):
-                    split.check_positions(found)
-            else:
-                split.check_positions(found)
-                batches(data, found, structure=structure)
