@@ -40,6 +40,7 @@ def test_neither_the_batch_nor_padding_nor_processes_matter(words: Dataset, name
 def test_positions_rise_and_both_sides_share_the_draw(words: Dataset, name: str, joined: bool) -> None:
     """The places of a row keep their order, and have different positions. 0 is for SOS alone."""
     for batch in batches(words, drawn(name, joined=joined)):
+        assert isinstance(batch, DecoderOnlyBatch) == joined
         for row, (source, read, both) in of_rows([batch]).items():
             for places in (source, read, *([both] if both and not position_maps.load(name).restarts else [])):
                 assert places == sorted(set(places))
