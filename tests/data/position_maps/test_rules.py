@@ -142,6 +142,16 @@ def test_positions_out_of_range_are_refused_wherever_they_are_read() -> None:
         found.at(np.arange(2), np.array([300, 300]), np.arange(1, 301)[None], mask)
 
 
+def test_a_source_beyond_the_capacity_is_refused() -> None:
+    class Few(Plain):
+        def capacity(self, sources, *, joined):
+            return np.minimum(sources * 2, 50)
+
+    for joined in (False, True):
+        with pytest.raises(UsageError, match=r"no position for every token of row 7"):
+            RowPositions(Few(), 0, joined).check(np.array([6, 7]), np.array([20, 60]), np.array([3, 3]))
+
+
 def test_an_own_map_is_checked_once_where_it_is_used(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the training as by the evaluation. The check costs 15 milliseconds, so the next one is left out."""
     monkeypatch.setattr(plugins, "is_user_class", lambda cls: True)
