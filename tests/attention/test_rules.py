@@ -100,7 +100,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("dropout", {"dropped": lambda self, weights, dropout: torch.nn.functional.dropout(weights, 0.1)}),
     ("padding", {"ended": lambda self, found, context: found}),
     ("result", {"ended": lambda self, found, context: None}),
-    ("result", {"ended": lambda self, found, context: found.float()}),
     ("result", {"ended": lambda self, found, context: found.transpose(1, 2)}),
     ("gradients", {"ended": lambda self, found, context: context.zero_empty(found.detach())}),
     ("operators", {"takes_basis": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),

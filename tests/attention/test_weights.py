@@ -25,14 +25,3 @@ def test_the_output_is_the_mean_of_values_with_these_weights(kind: str) -> None:
         mixed = layer.out((weights @ values).transpose(1, 2).flatten(-2))
         torch.testing.assert_close(mixed[mask], layer(x, x, scheme, link)[mask], atol=1e-5, rtol=1e-5)
         assert not weights[0, :, :5, 5:].any()
-
-
-def test_softmax_weights_by_hand() -> None:
-    """Without positions, the weights are the softmax of q k / sqrt(K)."""
-    torch.manual_seed(0)
-    scheme = position.make("none", 8, 1)
-    layer, x = Attention(scheme, 0.0).eval(), torch.randn(1, 5, 8)
-    context = scheme.context(torch.arange(1, 6)[None])
-    found = layer.weights(x, x, scheme, AttentionContext.of(scheme, context, context))
-    expected = torch.softmax(layer.query(x) @ layer.key(x).mT / 8**0.5, dim=-1)
-    torch.testing.assert_close(found[:, 0], expected)

@@ -56,13 +56,6 @@ def test_arrow_s_memory_is_what_it_was(tmp_path: Path, task: Any) -> None:
     assert pa.default_memory_pool().backend_name == before
 
 
-def test_a_smaller_dataset_is_a_prefix(tmp_path: Path, task: Any) -> None:
-    generate(task, plan(task), tmp_path / "large")
-    generate(task, plan(task, train=120), tmp_path / "small")
-    large, small = (pl.read_parquet(tmp_path / d / "data" / "train-*.parquet") for d in ("large", "small"))
-    assert small.equals(large.head(120))
-
-
 def test_running_again_makes_what_is_missing_and_changes_nothing(tmp_path: Path, task: Any) -> None:
     generate(task, plan(task), tmp_path)
     before = snapshot(tmp_path)

@@ -59,14 +59,6 @@ def test_words_carry_eos_in_source_and_target(words: Dataset) -> None:
             assert strip(batch.input_ids[i])[: int(batch.label_mask[i].sum())] == [SOS, *rows[row]["target_ids"]]
 
 
-def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
-    """SOS has position 0 and tokens have 1, 2, .... A tree read as a sequence counts along its linearisation."""
-    for data in (words, trees):
-        batch = next(data.split("train").batches(16, structure="seq"))
-        assert batch.source_positions.tolist() == [list(range(1, batch.source_ids.shape[1] + 1))]
-        assert batch.input_positions.tolist() == [list(range(batch.input_ids.shape[1]))]
-
-
 def test_grids_and_rings_carry_no_eos(grids: Dataset, rings: Dataset, trees: Dataset) -> None:
     """Nor do trees. The structure determines their end, so inputs and labels are the stored ids without EOS."""
     for data in (grids, rings, trees):
@@ -129,7 +121,12 @@ def test_positions_as_any_structure_that_the_data_has(
 
 
 @pytest.mark.parametrize(
-    ("kind", "expression"), [("words", "seq*cyclic(4)"), ("grids", "seq"), ("rings", "seq"), ("trees", "seq*cyclic(6)")]
+    ("kind", "expression"),
+    [
+        *((kind, "seq") for kind in ("words", "grids", "rings", "trees")),
+        ("words", "seq*cyclic(4)"),
+        ("trees", "seq*cyclic(6)"),
+    ],
 )
 def test_what_all_rows_have_alike_is_one_row(kind: str, expression: str, request: pytest.FixtureRequest) -> None:
     data = request.getfixturevalue(kind)

@@ -159,11 +159,6 @@ def test_fingerprint_sees_every_coordinate() -> None:
     assert len(found) == 4
 
 
-def test_empty_splits_are_files_too(tmp_path: Path, task: Any) -> None:
-    generate(task, plan(task, test=0), tmp_path)
-    assert pq.ParquetFile(tmp_path / "data" / "test-00000-of-00001.parquet").metadata.num_rows == 0
-
-
 def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
     generate(task, plan(task), tmp_path)
     path = tmp_path / "manifest.json"

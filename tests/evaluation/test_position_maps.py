@@ -103,16 +103,6 @@ def test_what_is_written_is_what_teacher_forcing_predicts_after_it(
 
 
 @pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
-def test_trees_that_are_read_as_a_line(trees: Dataset, tmp_path: Path, model: str) -> None:
-    """A tree unfolds, and the positions of its nodes are those of the batch."""
-    run, found = trained(trees, tmp_path, "randomised", scheme="alibi", model=model, steps=30, lr_peak=0.01)
-    for decode in ("teacher", "greedy"):
-        one, other = (scores(run, found, decode, size)["overall"] for size in (7, 256))
-        assert one["token_accuracy"] == other["token_accuracy"]
-    assert scores(run, found, "greedy", 7)["overall"]["exact_match"] == one["exact_match"]
-
-
-@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
 def test_the_tree_unfolds_at_the_positions_of_the_batch(trees: Dataset, model: str) -> None:
     """The positions that the model is given in greedy decoding are those of teacher forcing."""
     found = experiment.of(resolve("randomised", "alibi", model=model), trees)

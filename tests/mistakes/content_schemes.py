@@ -18,7 +18,7 @@ log-gates added up in bfloat16
   - content.cumsum(dim=1)
   + content.to(q.dtype).cumsum(dim=1)
 queries taken for the first keys instead of the last (forget)
-  Forget.logits  position/test_forget.py::test_it_behaves_in_causal_attention
+  Forget.logits  position/test_causal.py::test_it_behaves_in_causal_attention
   - until[:, :, k.shape[2] - q.shape[2] :, None]
   + until[:, :, : q.shape[2], None]
 all heads forget alike
@@ -34,7 +34,7 @@ the logarithm of a gate that was rounded to 0
   - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
   + wide(self.project(x)).sigmoid().log()
 gates of keys ahead counted
-  _AddInterpolated.forward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.forward  position/test_causal.py::test_it_behaves_in_causal_attention
   - scores.sigmoid().tril_(behind)
   + scores.sigmoid()
 gates added up from the first key instead of from the query
@@ -54,19 +54,19 @@ the term of CoPE without 1/sqrt(K)
   - scaled @ self.vectors.to(q.dtype).T
   + q @ self.vectors.to(q.dtype).T
 queries taken for the first keys instead of the last (contextual)
-  _AddInterpolated.forward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.forward  position/test_causal.py::test_it_behaves_in_causal_attention
   - behind = scores.shape[-1] - scores.shape[-2]
   + behind = 0
 no gradient through the gates
-  _AddInterpolated.backward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.backward  position/test_causal.py::test_it_behaves_in_causal_attention
   - torch.addcmul(grad, of_gates, gates * (1 - gates))
   + grad
 a gate that only moves its own key
-  _AddInterpolated.backward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.backward  position/test_causal.py::test_it_behaves_in_causal_attention
   - (grad * step).cumsum(-1)
   + (grad * step)
 no gradient for the vector above
-  _AddInterpolated.backward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.backward  position/test_causal.py::test_it_behaves_in_causal_attention
   - of_floor[..., 1:] += of_step[..., :-1]
 the matrix of the key counts
   through_path  position/test_path.py::test_products_derived_again

@@ -18,11 +18,11 @@ positions drawn with a fixed seed in place of the run's
   - rng.rows(self.seed, "position", rows)
   + rng.rows(42, "position", rows)
 a draw of positions that is not put in order
-  Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_do_not_repeat
+  Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - ordered[place <= last]
   + ordered[place <= last][::-1]
 a draw of positions with repetition
-  Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_do_not_repeat
+  Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
 a draw of positions that prefers some of them
   Randomised.positions  data/position_maps/test_randomised.py::test_every_subset_is_equally_likely
@@ -37,11 +37,11 @@ as many positions drawn as the answer has tokens, so that they tell its length
   - drawn.at(numbers, lengths, source_positions, source_mask)
   + drawn.at(numbers, lengths + count, source_positions, source_mask)
 another draw of positions for the target than for the source
-  collate  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
+  collate  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - drawn.at(numbers, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
   + drawn.at(numbers + 1, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
 SOS of an encoder-decoder moved from the empty path
-  RowPositions.at  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
+  RowPositions.at  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - np.pad(drawn, ((0, 0), (1, 0)))
   + np.pad(drawn, ((0, 0), (1, 0)), constant_values=1)
 positions beyond the greatest, for which a bounded scheme would take others
@@ -81,7 +81,7 @@ greedy decoding of trees at places in place of the drawn positions
   - reading.is_line
   + False
 the decoder-only model trained at places in place of the drawn positions
-  collate  data/position_maps/test_contract.py::test_the_decoder_only_model_reads_source_and_target_in_a_row
+  collate  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - reading.is_line and drawn is None
   + reading.is_line
 a bounded scheme made for places in place of the positions of the map

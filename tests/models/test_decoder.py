@@ -109,15 +109,6 @@ def test_no_encoding_tells_source_and_target_apart_by_order_alone() -> None:
     assert not torch.allclose(made(ids, at, place), made(turned, at, place))  # the causal mask shows the order
 
 
-def test_only_the_target_is_predicted_and_it_sees_no_later_token() -> None:
-    made = net("rope").eval()
-    ids, at, place = packed([(SOURCE, [1, 2, 3, 4, 5], TARGET, [6, 7, 8, 9])])
-    before = made(ids, at, place)
-    assert before.shape == (1, len(TARGET), IDS)
-    ids[0, 7] = 3
-    assert torch.equal(made(ids, at, place)[0, :2], before[0, :2])
-
-
 def joined(folder: Path, **options: Any) -> DecoderOnlyBatch:
     split = open_dataset(folder).split("train")
     assert isinstance(split, Split)
@@ -178,11 +169,6 @@ def test_shares_are_padded_alike(tmp_path: Path) -> None:
     for i, part in enumerate(parts):
         assert part.ids.shape[1] == whole.ids.shape[1]
         assert torch.allclose(forward(made, part, "fp32"), scores[i::2], atol=1e-12)
-
-
-def test_attention_that_looks_ahead_is_refused() -> None:
-    with pytest.raises(UsageError, match="acts only in an encoder"):
-        net("none", kind="clustered")
 
 
 def test_a_configuration_decides_the_model(tmp_path: Path) -> None:

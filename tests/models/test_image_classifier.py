@@ -135,13 +135,6 @@ def test_only_none_is_blind_to_where_pixels_are(name: str) -> None:
     assert apart < 1e-5 if name == "none" else apart > 1e-4
 
 
-def test_an_image_is_scored_by_itself() -> None:
-    made, pixels = net("orthogonal-grid", TABLE_5), images(4)
-    together = made(pixels)
-    for i in range(4):
-        torch.testing.assert_close(made(pixels[i : i + 1]), together[i : i + 1], rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["none", "learned", "orthogonal-grid", "t5"])
 def test_every_parameter_learns(name: str) -> None:
     made = net(name, TABLE_5, (8, 8, 3)).train()

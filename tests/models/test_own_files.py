@@ -64,11 +64,6 @@ def trained(words: Dataset) -> Run:
     return run
 
 
-def test_only_a_users_own_file_has_a_digest(file: Path) -> None:
-    assert own_files("mine-own", "dot", "plain") == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
-    assert own_files("rope", "dot", "plain") == {}
-
-
 def test_a_changed_file_is_named_once(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,18 +96,6 @@ def test_changes_are_counted_for_each_part(file: Path) -> None:
     outdated = changed([*same, *old, gone, was_own])
     assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}
     assert "has changed since 2 runs were trained, for example old-0" in change(*next(iter(outdated.items())))
-
-
-def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
-    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    trained(words)
-    file.unlink()
-    position.load.cache_clear()
-    err = ape("eval", "reverse-mine-own-42", code=1)[1]
-    assert "scheme 'mine-own' is not part of ape, and its file is missing here" in err
-    assert "ape_cli/position/mine_own.py" in err
 
 
 def test_the_digest_is_that_of_the_code_that_runs(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 
 from ape_cli import position
@@ -88,18 +87,3 @@ def test_vectors_start_small_and_are_shared_by_heads() -> None:
     assert scheme.vectors.shape == (101, 64)
     assert 0.018 < float(scheme.vectors.detach().std()) < 0.022
     assert scheme.attach("decoder", 0) not in scheme.layers  # layers have no parameters of their own
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        causal.check_queries_are_the_last_keys,
-        causal.check_tokens_one_by_one,
-        causal.check_padding_in_front,
-        causal.check_nothing_ahead_is_seen,
-        causal.check_gradients,
-        lambda name: causal.check_autocast(name, worst=0.05),
-    ],
-)
-def test_it_behaves_in_causal_attention(check: causal.Check) -> None:
-    check("contextual")

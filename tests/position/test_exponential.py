@@ -71,18 +71,6 @@ def test_a_small_one_beside_a_large_one() -> None:
     assert torch.allclose(beside[1], exponential(large), rtol=0, atol=1e-13)
 
 
-def test_powers_of_one_generator() -> None:
-    """exp(s)^n = exp(n s), exp(-s) = exp(s)', and in another basis exp(Q s Q') = Q exp(s) Q'."""
-    angles, planes = drawn(0.7, 8)
-    s = skew_of(angles, planes)
-    once = exponential(s)
-    for n in (2, 3, 10):
-        assert torch.allclose(torch.linalg.matrix_power(once, n), exponential(n * s), rtol=0, atol=1e-12)
-    assert torch.allclose(exponential(-s), once.mT, rtol=0, atol=1e-13)
-    _, q = drawn(1.0, 8, seed=2)
-    assert torch.allclose(exponential(q @ s @ q.mT), q @ once @ q.mT, rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("largest", [0.0, *LARGEST])
 def test_gradient(largest: float) -> None:
     """The gradient agrees with differences and with torch, for matrices that stay skew."""

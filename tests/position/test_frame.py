@@ -49,26 +49,6 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("side", ["query", "key"])
-def test_a_rotation_is_a_turn_in_the_frame(name: str, side: position.Side) -> None:
-    """rotate(x) = turn(x F), where F is orthogonal, is not the identity, and is the same at all positions."""
-    scheme = make(name)
-    here, there = (scheme.context(places(scheme, 2, 5, seed)) for seed in (1, 2))
-    frame = scheme.basis(here)
-    assert frame is not None
-    assert frame.shape == (H, K, K)
-    identity = torch.eye(K, dtype=torch.float64).expand(H, K, K)
-    assert torch.allclose(frame @ frame.mT, identity, atol=1e-12)
-    assert (frame - frame.mT).abs().max() > 0.1, "a transpose would not be noticed"
-    other = scheme.basis(there)
-    assert other is not None
-    assert torch.equal(frame, other)
-    x = draw(2, H, 5, K)
-    framed = torch.einsum("bhni,hij->bhnj", x, frame)
-    assert torch.allclose(scheme.rotate(x, here, side), scheme.rotate_in_basis(framed, here, side), atol=1e-12)
-
-
 def test_schemes_without_one() -> None:
     """Tree operators are not powers of one matrix, and rope rotates in the given basis. They have no frame."""
     for name in position.names():
@@ -139,26 +119,3 @@ def check_projections(name: str, decay: float, rows: int) -> None:
         assert torch.allclose(value, found[1][label], rtol=1e-9, atol=1e-11), label
         # 0 up to rounding: the bias of keys is a shift that positions do not rotate
         assert value.abs().max() > 1e-6 or label == "key.bias", label
-
-
-@pytest.mark.parametrize("name", ["sequence", "sequence of trees"])
-def test_frames_within_autocast(name: str) -> None:
-    """bf16 projections of float32 weights in a float32 frame are close to the exact ones, and gradients are float32."""
-    exact, rough = make(name), make(name).float()
-    contexts = []
-    for scheme in (exact, rough):
-        source = scheme.context(places(scheme, 2, 7, 2))
-        contexts.append((scheme.context(places(scheme, 2, 5, 1), shared_with=source), source))
-    made = layer(Dot(), rough).float()
-    with torch.autocast("cpu", torch.bfloat16):
-        out = made(
-            draw(2, 5, D).float(), draw(2, 7, D, seed=2).float(), rough, AttentionContext.of(rough, *contexts[1])
-        )
-    assert out.dtype == torch.bfloat16
-    expected = plainly(exact, contexts[0])
-    assert 0 < (out.double() - expected).norm() < 0.03 * expected.norm()
-    out.float().pow(2).sum().backward()
-    for parameter in [*made.parameters(), *rough.parameters()]:
-        assert parameter.grad is not None
-        assert parameter.grad.dtype == torch.float32
-        assert parameter.grad.isfinite().all()

@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.evaluation.laws import model
 from ape_cli.models.checkpoint import load_scheme
 from ape_cli.models.decoder import DecoderOnly
-from ape_cli.models.transformer import Transformer
 from ape_cli.position import AttentionPair, Role, Scheme, Shape
 
 WIDTH, HEADS = 16, 2
@@ -99,14 +98,6 @@ def test_each_layer_reads_its_own_tokens() -> None:
 def test_tokens_one_by_one_have_the_content_of_all() -> None:
     for law in (model.stepwise, model.independence, model.causality):
         assert float(law(net().scheme, torch.float64)) < 1e-9
-
-
-def test_it_is_refused_outside_causal_attention() -> None:
-    scheme = position.make("gated", WIDTH, HEADS)
-    with pytest.raises(UsageError, match="acts only in causal attention: gates are added up"):
-        Transformer(scheme, ids=20, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
-    with pytest.raises(UsageError, match="cannot take the scores of scheme"):
-        attention.check(attention.make("linear"), Gated, 1.0)
 
 
 def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

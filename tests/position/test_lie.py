@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.evaluation.laws import scheme as laws
 from ape_cli.evaluation.laws._subjects import make as subject
 from ape_cli.position import _grouped, planner
@@ -114,17 +114,6 @@ def test_composition_fails_on_grids_and_holds_where_generators_commute() -> None
         assert abs(float(laws.composition(scheme, torch.float64)) - error) < (0.05 if error else 1e-10)
         assert (scheme.homomorphism, scheme.relative) == (("", False) if error else ("orthogonal", True))
         assert float(laws.orthogonality(scheme, torch.float64)) < 1e-9
-
-
-def test_scores_on_a_grid_depend_on_both_places() -> None:
-    """Equal offsets have different scores, unless the two places lie on a line through the origin."""
-    scheme, q, k = make(), draw(1, H, 1, K), draw(1, H, 1, K, seed=2)
-
-    def score(x: list[int], y: list[int]) -> Tensor:
-        return attention.logits(scheme, q, k, *(scheme.context(torch.tensor([[at]])) for at in (x, y)))
-
-    assert not torch.allclose(score([0, 0], [1, 2]), score([3, 1], [4, 3]), atol=1e-2)
-    assert torch.allclose(score([0, 0], [1, 2]), score([3, 6], [4, 8]), atol=1e-12)
 
 
 def test_it_starts_near_the_identity_and_generators_do_not_commute() -> None:

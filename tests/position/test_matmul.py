@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -158,9 +157,3 @@ def test_the_rule_follows_from_the_processor(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(runtime, "_entries", lambda: {"vendor_id": "AuthenticAMD", "cpu family": "25"})
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     assert _matmul.rule.__wrapped__() == NEVER
-
-
-def test_a_rule_has_a_name() -> None:
-    assert NEVER.name in ("MKL", "BLAS")
-    assert replace(NEVER, linear=2.5e6).name == "oneDNN (linear from 2.5M)"
-    assert len({NEVER.name, *(one.name for one in RULES.values())}) == 1 + len(RULES)

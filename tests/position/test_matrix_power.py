@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
 import torch
 
 from ape_cli import position
@@ -61,24 +60,6 @@ def test_any_given_matrix_and_point() -> None:
         found, (torch.eye(6).double(), m, m @ m, hundred, torch.linalg.matrix_power(hundred, 100)), strict=True
     ):
         assert torch.allclose(row, power @ point, atol=1e-9)
-
-
-@pytest.mark.parametrize("options", [{}, {"learned": True}])
-def test_positions_compose(options: dict) -> None:
-    """A homomorphism of N: additive rows satisfy P_(i+j) = M^i P_j, and multiplicative ones rotate twice."""
-    turn = make(8, multiplicative=True, **options)
-    x = torch.randn(1, 3, 8, dtype=torch.float64)
-
-    def step(v: torch.Tensor, *at: int) -> torch.Tensor:
-        return turn.embed(v, turn.context(torch.tensor([at])))
-
-    i, j = (3, 10, 4_000), (7, 0, 6_000)
-    both = step(x, *(a + b for a, b in zip(i, j, strict=True)))
-    assert torch.allclose(step(step(x, *i), *j), both, atol=1e-9)
-    assert torch.allclose(both.norm(dim=-1), x.norm(dim=-1))
-    additive = make(8, **options)  # the same seed (or none) gives the same matrix
-    start = table(additive, [7, 0, 6_000])
-    assert torch.allclose(step(start[None], *i)[0], table(additive, [10, 10, 10_000]), atol=1e-9)
 
 
 def test_learned_starts_at_the_given_angles() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
 
 from ape_cli import position
 from ape_cli.position._rotation import frequencies
@@ -69,23 +68,3 @@ def test_each_angle_is_a_sum_over_axes() -> None:
                     turned = complex(one, other) * complex(math.cos(angle), math.sin(angle))
                     assert math.isclose(float(found[b, h, n, 2 * t]), turned.real, rel_tol=1e-12, abs_tol=1e-12)
                     assert math.isclose(float(found[b, h, n, 2 * t + 1]), turned.imag, rel_tol=1e-12, abs_tol=1e-12)
-
-
-def test_gradients_by_differences() -> None:
-    """Of vectors, and of the frequencies of each axis, head and pair."""
-    scheme, at = make(8, 2), torch.tensor([[[0, 0], [1, 2], [3, 1]]])
-
-    def turned(x: Tensor, frequency: Tensor) -> Tensor:
-        return torch.func.functional_call(_Turn(scheme), {"scheme.frequencies": frequency}, (x, at))
-
-    inputs = draw(2, 2, 3, 4).requires_grad_(), draw(2, 2, 2, seed=2).requires_grad_()
-    assert torch.autograd.gradcheck(turned, inputs)
-
-
-class _Turn(torch.nn.Module):
-    def __init__(self, scheme: MixedRope) -> None:
-        super().__init__()
-        self.scheme = scheme
-
-    def forward(self, x: Tensor, at: Tensor) -> Tensor:
-        return self.scheme.rotate(x, self.scheme.context(at), "query")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ape_cli import attention, position
 from ape_cli.position import Context
 from ape_cli.position._offsets import Offsets
 
@@ -54,27 +53,3 @@ def test_what_is_not_consecutive_is_gathered() -> None:
     assert offsets.which is not None
     spread = offsets.spread(offsets.distinct.expand(1, 1, 3, -1))
     assert torch.equal(spread[0, 0], line - at.T)
-
-
-@pytest.mark.parametrize("name", ["relative", "transformer-xl"])
-@pytest.mark.parametrize(("ask", "answer"), STARTS)
-def test_one_line_is_the_same_as_rows_of_it(name: str, ask: int, answer: int) -> None:
-    for m, n in SIZES:
-        check_line(name, m, n, ask, answer)
-
-
-def check_line(name: str, m: int, n: int, ask: int, answer: int) -> None:
-    """Scores, and gradients of queries and parameters, with clipped offsets (k = 3)."""
-    scheme = position.make(name, 16, 2, max_size=3, generator=torch.Generator().manual_seed(4)).double()
-    draws = torch.Generator().manual_seed(5)
-    q, k, weights = (
-        torch.randn(2, 2, *size, dtype=torch.float64, generator=draws) for size in ((m, 8), (n, 8), (m, n))
-    )
-    found = []
-    for rows in (1, 2):
-        asking = q.clone().requires_grad_()
-        contexts = scheme.context(run(ask, m, rows)), scheme.context(run(answer, n, rows))
-        scores = attention.logits(scheme, asking, k, *contexts)
-        found.append([scores, *torch.autograd.grad((scores * weights).sum(), [asking, *scheme.parameters()])])
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, atol=1e-12)

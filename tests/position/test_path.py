@@ -87,39 +87,6 @@ def test_gradients_through_blocks() -> None:
     assert torch.autograd.gradcheck(lambda *x: through_path(*x, 2).tril(1), (q, k, v))
 
 
-def test_matrices_are_orthogonal_at_beta_two_alone() -> None:
-    """Then carrying a query keeps its length, and the score is that of the carried query and the key."""
-    for beta, kept in ((2.0, True), (1.9, False), (1.0, False)):
-        h = matrices(vectors(beta))
-        product = h[0, 0, 0]
-        for t in range(1, causal.N):
-            product = h[0, 0, t] @ product
-        identity = torch.eye(causal.K, dtype=torch.float64)
-        assert torch.allclose(product.mT @ product, identity, atol=1e-12) == kept
-
-
-def test_scores_compose_at_any_token_between() -> None:
-    """The matrix of a path is the product of those of its parts: q' P(i, l) P(l, j) k = q' P(i, j) k."""
-    v = vectors()
-    i, middle, j = 70, 41, 6
-    basis = torch.eye(causal.K, dtype=torch.float64).expand(causal.B, causal.H, -1, -1)
-
-    def between(later: int, earlier: int) -> torch.Tensor:
-        """The matrix of a path, from its scores with basis vectors as queries and keys. -> [B, H, K, K]"""
-        rows = [
-            through_path(
-                basis[:, :, [a]],
-                torch.cat([basis[:, :, [b]], torch.zeros_like(v[:, :, earlier + 1 : later + 1])], dim=2),
-                v[:, :, earlier : later + 1],
-            )[:, :, 0, 0]
-            for a in range(causal.K)
-            for b in range(causal.K)
-        ]
-        return torch.stack(rows, dim=-1).unflatten(-1, (causal.K, causal.K))
-
-    assert torch.allclose(between(i, middle) @ between(middle, j), between(i, j), atol=1e-12)
-
-
 def test_the_same_w_everywhere_decays_one_direction() -> None:
     """H = I - beta w w' multiplies w by 1 - beta, and keeps what is orthogonal to w."""
     (q, k), beta = causal.qk(), 0.3
@@ -169,18 +136,3 @@ def test_its_options() -> None:
         scheme = position.make("path", width, 2)
         assert isinstance(scheme, Path)
         assert scheme.rank == rank
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        causal.check_queries_are_the_last_keys,
-        causal.check_tokens_one_by_one,
-        causal.check_padding_in_front,
-        causal.check_nothing_ahead_is_seen,
-        causal.check_gradients,
-        lambda name: causal.check_autocast(name, worst=0.1),
-    ],
-)
-def test_it_behaves_in_causal_attention(check: causal.Check) -> None:
-    check("path")

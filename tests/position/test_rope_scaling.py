@@ -15,6 +15,7 @@ from ape_cli.position.rope import Rope
 from tests.position.golden import GOLDEN
 
 TURN = 2 * math.pi
+LLAMA3 = {"rope_type": "llama3", "factor": 2, "original_max_position_embeddings": 8}
 
 
 def make(scaling: dict[str, Any], channels: int = 8, **options: Any) -> Rope:
@@ -91,23 +92,12 @@ def test_learned_angles_start_scaled() -> None:
     ("scaling", "message"),
     [
         ({"rope_type": "dynamic", "factor": 2.0}, "rope_type[\\s\\S]*linear, llama3, yarn"),
-        ({"factor": 2.0}, "rope_type"),
         ({"rope_type": "yarn", "factor": 2.0}, "factor, without original_max_position_embeddings"),
         ({"rope_type": "linear"}, "no field, without factor"),
         ({"rope_type": "linear", "factor": 2.0, "beta_fast": 3.0}, "for linear: factor"),
         ({"rope_type": "linear", "factor": 0.0}, "factor=0.0[\\s\\S]*above 0"),
-        ({"rope_type": "linear", "factor": True}, "factor=True"),
         ({"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8, "truncate": 1}, "truncate=1"),
-        (
-            {
-                "rope_type": "llama3",
-                "factor": 2,
-                "low_freq_factor": 4,
-                "high_freq_factor": 1,
-                "original_max_position_embeddings": 8,
-            },
-            "high_freq_factor above low_freq_factor",
-        ),
+        (LLAMA3 | {"low_freq_factor": 4, "high_freq_factor": 1}, "high_freq_factor above low_freq_factor"),
     ],
 )
 def test_bad_scalings_are_refused(scaling: Any, message: str) -> None:

@@ -50,14 +50,6 @@ def test_gradients_by_differences(shape: tuple[int, ...], rotate) -> None:
     assert torch.autograd.gradcheck(lambda angle: rotate(x.detach(), Rotations(angle)), angle)
 
 
-def test_turns_add_up_and_keep_lengths() -> None:
-    x, one, other = draw(B, H, N, K), draw(1, H, N, K // 2, seed=2), draw(1, H, N, K // 2, seed=3)
-    twice = rotate_pairs(rotate_pairs(x, Rotations(one)), Rotations(other))
-    assert torch.allclose(twice, rotate_pairs(x, Rotations(one + other)), rtol=0, atol=1e-14)
-    assert torch.allclose(rotate_pairs(rotate_pairs(x, Rotations(one)), Rotations(-one)), x, rtol=0, atol=1e-14)
-    assert torch.allclose(twice.norm(dim=-1), x.norm(dim=-1))
-
-
 def strided() -> dict[str, Tensor]:
     """The same values with other strides."""
     return {

@@ -89,12 +89,9 @@ def apart(a: Context, b: Context) -> Tensor:
     ("hook", "wrong", "got", "allowed"),
     [
         ("embed", lambda self, x, at: x[:1], "[1, 7, 8]", "[B, N, D]; here [3, 7, 8]"),
-        ("embed", lambda self, x, at: None, "NoneType", "[B, N, D]; here [3, 7, 8]"),
         ("embed", lambda self, x, at: at.positions[..., None] + x[..., :1], "[3, 7, 1]", "[B, N, D]; here [3, 7, 8]"),
         ("rotate", lambda self, x, at, side: x.mT, "[3, 2, 4, 7]", "[B, H, N, K]; here [3, 2, 7, 4]"),
-        ("bias", lambda self, q, a, b: apart(a, b), "[3, 7, 7]", "[B or 1, H or 1, M, N] or None; here [3, 2, 7, 7]"),
         ("bias", lambda self, q, a, b: apart(b, a)[:, None], "[3, 1, 7, 5]", "M, N] or None; here [3, 2, 5, 7]"),
-        ("bias", lambda self, q, a, b: 0.0, "float", "[B or 1, H or 1, M, N] or None; here [3, 2, 7, 7]"),
         ("decay", lambda self, a, b: apart(a, b), "[3, 7, 7]", "[B or 1, 1, M, N] or None; here [3, 1, 7, 7]"),
     ],
 )

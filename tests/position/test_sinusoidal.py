@@ -35,19 +35,6 @@ def test_values_by_hand() -> None:
             assert math.isclose(found[0, n, 2 * i + 1], math.cos(angle), abs_tol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("expression", "places", "shift"),
-    [("seq", [0, 3, 17, 400], 5), ("grid(2)", [[0, 3], [17, 2], [400, 90]], [5, 11])],
-)
-def test_a_shift_is_a_fixed_rotation(expression: str, places: list, shift: int | list[int]) -> None:
-    """PE(p + k) = R_k PE(p), with the same R_k for every p."""
-    moved = (torch.tensor(places) + torch.tensor(shift)).tolist()
-    here, there = (torch.view_as_complex(table(expression, at, 16).unflatten(-1, (8, 2))) for at in (places, moved))
-    ratio = there / here
-    assert torch.allclose(ratio, ratio[:1].expand_as(ratio), atol=1e-12)
-    assert torch.allclose(ratio.abs(), torch.ones_like(ratio.abs()))
-
-
 def test_a_grid_by_hand() -> None:
     """Two axes of four channels, with frequencies 1 and 10000^(-2/4) = 1/100, at row 3 and column 5."""
     (found,) = table("grid(2)", [[3, 5]], 8)

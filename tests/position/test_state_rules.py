@@ -43,6 +43,12 @@ WRONG = {
         + BIAS + "return sum(self.tables) * apart(a, b)",
         r"`bias` of scheme 'mine' uses a tensor that is not trained\n  got:     \[1\] with requires_grad",
     ),
+    "a copy of a parameter": (
+        INIT + "self.slope = nn.Parameter(torch.rand(1, generator=shape.generator))\n        "
+        + "self.copy = self.slope.detach().clone()\n"
+        + BIAS + "return self.copy * apart(a, b)",
+        LOADED,
+    ),
     "what was computed once from a parameter": (
         INIT + "self.slope = nn.Parameter(torch.rand(1, generator=shape.generator))\n        self.kept = None\n"
         + BIAS + "self.kept = self.slope.exp() if self.kept is None else self.kept\n        "
@@ -64,6 +70,7 @@ WRONG = {
         AGAIN,
     ),
     "random numbers": (EMBED + "return x + torch.rand_like(x)", AGAIN),
+    "random numbers in training": (EMBED + "return x + torch.rand_like(x) if self.training else x", MODES),
     "batch statistics": (
         INIT + "self.norm = nn.BatchNorm1d(shape.d_model)\n" + EMBED + "return self.norm(x.mT).mT", MODES,
     ),

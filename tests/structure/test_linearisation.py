@@ -85,17 +85,6 @@ def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: 
     assert "breadth-first sources, depth-first targets" in card
 
 
-def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
-    """The command on the card makes the same dataset. Another order makes another dataset."""
-    command = ["gen", "tree-copy", "--order", "depth", "--n", "50", "--out", str(tmp_path / "data")]
-    ape(*command, "--source-order", "breadth")
-    assert "nothing to do" in "".join(ape(*command, "--source-order", "breadth"))
-    assert "source_order" in ape(*command, code=1)[1]
-    drawn, _ = ape("show", str(tmp_path / "data"))
-    assert "in breadth order" in drawn
-    assert "in depth order" in drawn
-
-
 def test_an_order_of_the_source_that_the_preset_does_not_have_is_refused(here: Path) -> None:
     words = ["train", "--scheme", "rope", "--task", "tree-copy", "--preset", "neurips", "--device", "cpu", "--dry-run"]
     told = ape(*words, "--order", "depth", "--source-order", "depth", code=2)[1]

@@ -118,17 +118,6 @@ def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
     assert [digits[a:b].tolist() for a, b in itertools.pairwise(offsets)] == expected
 
 
-def test_addition_commutes() -> None:
-    """The sum does not change if the numbers change places."""
-    task = tasks.make("addition", digits_mean=4, digits_std=1)
-    found = rows("addition", count=200, digits_mean=4, digits_std=1)[1]
-    swapped = [
-        " ".join([*row["source"][(plus := row["source"].index("+")) + 1 :], "+", *row["source"][:plus]])
-        for row in found
-    ]
-    assert names_of(task, task.target(source_of(task, swapped))) == [" ".join(row["target"]) for row in found]
-
-
 def test_numbers_are_drawn_as_described() -> None:
     """Lengths are those of the normal distribution; leading digits are 1..9, the others 0..9, all of them uniform."""
     first: Counter[str] = Counter()

@@ -110,14 +110,6 @@ def test_answers_by_hand() -> None:
     assert names_of(task, task.target(source_of(task, texts, [1, 2, 3]))) == ["v0", "v3 v1", "v4 v2 v2"]
 
 
-def test_the_order_of_the_pairs_does_not_matter() -> None:
-    task = tasks.make("associative-recall", pairs=4, keys=6, values=6)
-    found = rows("associative-recall", count=100, pairs=4, keys=6, values=6)[1]
-    turned = [" ".join([*row["source"][2:8], *row["source"][:2], *row["source"][8:]]) for row in found]
-    expected = [" ".join(row["target"]) for row in found]
-    assert names_of(task, task.target(source_of(task, turned, [4] * 100))) == expected
-
-
 @pytest.mark.parametrize(("count", "bound"), [(2, 4), (3, 3), (1, 6), (4, 5)])
 def test_draws_without_repetition_are_uniform(count: int, bound: int) -> None:
     """Every ordered choice of distinct numbers occurs, with the same frequency."""

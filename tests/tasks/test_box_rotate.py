@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
 from tests.tasks.contract import check_uniform, in_splits, rows
 
 TURNS = {  # the right-handed rotation by a quarter about each axis
@@ -56,20 +55,6 @@ def test_a_turn_about_each_axis_by_hand() -> None:
         ("z", (1, 0, 0), (0, 1, 0)),  # x becomes y
     ]:
         assert turned({(0, 0, 0): "a", before: "b"}, axis) == {(0, 0, 0): "a", after: "b"}
-
-
-def test_four_turns_about_an_axis_are_none() -> None:
-    task = tasks.make("box-rotate", side_mean=3)
-    drawn = task.draw(np.arange(300, dtype=np.uint64))
-    now = drawn
-    for turn in range(4):
-        answer = task.target(now)
-        assert turn == 3 or (answer.symbol != np.delete(drawn.symbol, drawn.offsets[:-1])).any()
-        position = np.insert(answer.position, answer.offsets[:-1], 0, axis=0)
-        symbol = np.insert(answer.symbol, answer.offsets[:-1], drawn.symbol[drawn.offsets[:-1]])
-        now = type(drawn)(drawn.offsets, position, symbol, drawn.size, op=drawn.op)
-    assert (now.position == drawn.position).all()
-    assert (now.symbol == drawn.symbol).all()
 
 
 def test_axes_are_uniform() -> None:

@@ -30,8 +30,3 @@ def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
         for node in recursive.nodes(source):
             assert node[0] == PLUS if len(node) > 1 else node[0] in (3, 4, 5)
         assert value(reduce_once(source)) == value(source)  # a step changes the expression, not its value
-
-
-def test_depth_falls_by_one() -> None:
-    for source, _ in check_trees("c3", "breadth", reduce_once, depth_mean=4, depth_std=1):
-        assert recursive.depth(reduce_once(source)) == max(0, recursive.depth(source) - 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from typing import Any
 
@@ -61,17 +60,6 @@ def test_answers_by_hand() -> None:
         "write 0 read ignore 1 write 2 ignore 3 ignore 3 read",
     ]
     assert names_of(task, task.target(source_of(task, texts, [2, 5, 4, 6]))) == ["1", "3 3 0", "1", "0 2"]
-
-
-def test_what_is_ignored_does_not_matter() -> None:
-    """The target does not change if all symbols after `ignore` change."""
-    task = tasks.make("flip-flop", length_mean=10, ignore_probability=0.5)
-    found = rows("flip-flop", count=200, length_mean=10, ignore_probability=0.5)[1]
-    texts = [
-        re.sub("ignore ([01])", lambda match: f"ignore {1 - int(match[1])}", " ".join(row["source"])) for row in found
-    ]
-    changed = source_of(task, texts, [row["size"] for row in found])
-    assert names_of(task, task.target(changed)) == [" ".join(row["target"]) for row in found]
 
 
 @pytest.mark.parametrize(

@@ -35,33 +35,23 @@ def test_neither_the_batch_nor_padding_nor_processes_matter(words: Dataset, name
         assert of_rows(later) == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_source_and_target_share_the_draw(words: Dataset, name: str) -> None:
-    """In an encoder-decoder, the k-th token of the target is where the k-th of the source is, and SOS is at 0."""
-    for source, read, _ in of_rows(batches(words, drawn(name))).values():
-        assert read[0] == 0
-        assert read[1:] == source[: len(read) - 1]
-
-
 @BOTH
 @pytest.mark.parametrize("name", NAMES)
-def test_positions_rise_and_do_not_repeat(words: Dataset, name: str, joined: bool) -> None:
+def test_positions_rise_and_both_sides_share_the_draw(words: Dataset, name: str, joined: bool) -> None:
     """The places of a row keep their order, and have different positions. 0 is for SOS alone."""
-    for source, read, both in of_rows(batches(words, drawn(name, joined=joined))).values():
-        for places in (source, read, *([both] if both and not position_maps.load(name).restarts else [])):
-            assert places == sorted(set(places))
-        assert min(source) > 0
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_decoder_only_model_reads_source_and_target_in_a_row(words: Dataset, name: str) -> None:
-    for batch in batches(words, drawn(name, joined=True)):
-        assert isinstance(batch, DecoderOnlyBatch)
+    for batch in batches(words, drawn(name, joined=joined)):
+        assert isinstance(batch, DecoderOnlyBatch) == joined
         for row, (source, read, both) in of_rows([batch]).items():
+            for places in (source, read, *([both] if both and not position_maps.load(name).restarts else [])):
+                assert places == sorted(set(places))
+            assert min(source) > 0
+            if not isinstance(batch, DecoderOnlyBatch):  # the k-th token of the target is where that of the source is
+                assert read == [0, *source[: len(read) - 1]]
+                continue
             assert both == source + read
             i = batch.row.tolist().index(row)
-            at = batch.positions[min(i, len(batch.positions) - 1)].tolist()
-            assert (at[len(both) :] == [0] * (len(at) - len(both))) or name == "plain"
+            padding = batch.positions[min(i, len(batch.positions) - 1)].tolist()[len(both) :]
+            assert not any(padding) or name == "plain"
             assert batch.input_indices[i][batch.labels[i] != PAD].tolist() == list(range(len(source), len(both)))
 
 
@@ -127,6 +117,8 @@ def test_unknown_names_and_options() -> None:
         (lambda: position_maps.make("offset", maximal=1), r"unknown option[\s\S]*maximum"),
         (lambda: position_maps.make("offset", maximum=0), "bad maximum"),
         (lambda: position_maps.make("offset", maximum=0.5), "bad maximum"),
+        (lambda: position_maps.make("randomised", maximum=65_537), "bad maximum"),
+        (lambda: position_maps.make("randomised", answer=1001), "bad answer"),
     ):
         with pytest.raises(UsageError, match=message):
             call()

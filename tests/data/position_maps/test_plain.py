@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
-from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
 from tests.data.position_maps.plain import batches, drawn, of_rows
-
-
-def test_positions_are_places() -> None:
-    found = position_maps.make("plain").positions(np.arange(2, dtype=np.uint64), np.array([3, 3]), 3)
-    assert found.tolist() == [[1, 2, 3], [1, 2, 3]]
 
 
 def test_it_changes_nothing(words: Dataset) -> None:

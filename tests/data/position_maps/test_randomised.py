@@ -49,12 +49,6 @@ def test_a_row_does_not_depend_on_longer_ones() -> None:
     assert not np.delete(beside, 5, axis=0)[:, 2:].any()
 
 
-def test_positions_spread_over_the_whole_range() -> None:
-    """The mean of the k-th of n ordered positions of 1 .. L is k (L + 1) / (n + 1)."""
-    expected = np.arange(1, 6) * 2049 / 6
-    assert np.abs(draws(4000, 5, 2048).mean(axis=0) - expected).max() < 3.5 * 330 / 4000**0.5
-
-
 def by_hand(row: int, epoch: int | None, count: int, maximum: int) -> list[int]:
     """The draw of a row, with Python's integers: the first different numbers of SplitMix64, in order."""
 
@@ -145,25 +139,3 @@ def test_a_row_beyond_the_maximum_is_an_error_with_its_fix(words: Dataset) -> No
         split.check_positions(drawn("randomised", maximum=longest - 1))
     with pytest.raises(UsageError, match="more positions than can be drawn"):
         position_maps.make("randomised", maximum=8).greatest(9)
-
-
-def test_all_rows_are_checked_ahead(tmp_path: Path) -> None:
-    for task, structure in (("repeat", None), ("group-word", None), ("tree-copy", "seq")):
-        options = {"repeats": 2} if task == "repeat" else {}
-        data = write(tmp_path / task, task, **options)
-        for joined in (False, True):
-            found = drawn("randomised", joined=joined)
-            split = data.split("train")
-            assert isinstance(split, Split)
-            if task == "repeat":
-                with pytest.raises(UsageError, match="no position for every token"):
-                    split.check_positions(found)
-            else:
-                split.check_positions(found)
-                batches(data, found, structure=structure)
-
-
-def test_options_out_of_range() -> None:
-    for options in ({"maximum": 0}, {"maximum": 65_537}, {"answer": 0}, {"answer": 1001}):
-        with pytest.raises(UsageError, match="bad "):
-            position_maps.make("randomised", **options)

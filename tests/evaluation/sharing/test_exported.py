@@ -165,7 +165,7 @@ def test_damage_is_refused(of_words: Both, tmp_path: Path) -> None:
             ape_cli.load(out)
 
 
-@pytest.mark.parametrize("field", ["scores", "variant", "result", "versions", "commit", "own_files"])
+@pytest.mark.parametrize("field", ["scores", "versions", "own_files"])
 def test_config_json_has_a_digest_of_its_own(of_words: Both, tmp_path: Path, field: str) -> None:
     """Its form may change, not what it says."""
     exported.export(of_words[0], tmp_path)
@@ -175,10 +175,7 @@ def test_config_json_has_a_digest_of_its_own(of_words: Both, tmp_path: Path, fie
     assert ape_cli.load(tmp_path).about == content
     changes: dict[str, Any] = {
         "scores": [content["scores"][0] | {"overall": content["scores"][0]["overall"] | {"exact_match": 1.0}}],
-        "variant": {"steps": 1},
-        "result": content["result"] | {"seconds": 1.0},
         "versions": {},
-        "commit": "0",
         "own_files": {"scheme 't5'": "0" * 64},
     }
     path.write_text(json.dumps(content | {field: changes[field]}))
