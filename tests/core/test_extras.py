@@ -29,7 +29,7 @@ def test_every_extra_that_is_named_exists() -> None:
     named = set()
     for path in (ROOT / "ape_cli").rglob("*.py"):
         text = path.read_text()
-        named |= set(re.findall(r"""how_to_install\(["']([^"']+)["']""", text))
+        named |= set(re.findall(r"""how_to_install\(["']([\w-]+)["']""", text))
         named |= set(re.findall(r"""^    extra(?:: ClassVar\[str \| None\])? = "([^"]+)"$""", text, re.M))
         if path.parent.name == "tree_formats":
             named |= {package.replace("_", "-") for package in re.findall(r'^    needs = "([^"]+)"$', text, re.M)}

@@ -33,7 +33,7 @@ def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return request.param
 
 
-@pytest.mark.parametrize("stem", ["my scheme", "-my-scheme"])
+@pytest.mark.parametrize("stem", ["my scheme", "my.scheme", "mý,scheme", "-my-scheme"])
 def test_a_file_whose_stem_is_no_name(package: ModuleType, tmp_path: Path, stem: str) -> None:
     """It is named with its path if it is asked for; the others work."""
     before = plugins.names(package)
@@ -44,7 +44,7 @@ def test_a_file_whose_stem_is_no_name(package: ModuleType, tmp_path: Path, stem:
     with pytest.raises(UsageError) as caught:
         plugins.load(package, stem, Thing)
     error = caught.value
-    assert (error.got, error.fix) == (file, "rename it")
+    assert (error.got, error.fix) == (file, "rename it, for example to my_scheme.py")
 
 
 def test_a_file_without_a_class(package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

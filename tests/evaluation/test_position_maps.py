@@ -45,7 +45,7 @@ def trained(data: Dataset, where: Path, positions: str, **options: Any) -> tuple
 def scores(run: Run, found: experiment.Experiment, decode: str, size: int) -> dict[str, Any]:
     model = of_experiment(found)
     load_weights(run, model)
-    return evaluate.scores(model, found, found.dataset.split("test"), decode=decode, batch_size=size)
+    return evaluate.scores(model, found, found.data.split("test"), decode=decode, batch_size=size)
 
 
 @pytest.fixture(scope="module")
