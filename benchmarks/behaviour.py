@@ -63,6 +63,7 @@ WRONG = """fly; gen no-such-task; gen copy --n -5|lots; gen copy --depth-mean 3;
 SHORT = {"ANY": "rich|markdown|latex|csv|json", "TREE": "c3|tree-copy|tree-rotate|tree-ops"}
 READ = {"tree": "tree(2)|tree(3)", "orthogonal-tree": "tree(2)|tree(3)", "orthogonal-grid": "grid(2)"}  # others: seq
 READ |= {"sinusoidal": "seq|grid(2)", "orthogonal": "seq|tree(2)|tree(3)|grid(2)|cyclic(6)|seq*tree(2)"}
+READ |= {"axial-rope": "grid(2)", "mixed-rope": "grid(2)"}
 VOLATILE = {"versions", "commit", "processor", "started", "finished", "seconds", "tokens_per_second"}
 VOLATILE |= {"version", "sha256", "files", "weights", "tagged", "largest"}  # not in every format of run.json
 
@@ -213,7 +214,10 @@ def surface(results: str) -> dict[str, Any]:
         torch.manual_seed(0)
         scheme = position.make(name, d_model=64, heads=4, structure=structure, max_size=8)
         context = scheme.context(places.get(structure, n)[None])
-        acted = {"embed": scheme.embed(x, context), "logits": attention.logits(scheme, q, k, context, context)}
+        key = scheme.attach("decoder", 0)
+        content = scheme.layers[key](x) if key in scheme.layers else None
+        scores = attention.logits(scheme, q, k, context, context, content=content)
+        acted = {"embed": scheme.embed(x, context), "logits": scores}
         found[f"scheme {name} {structure}"] = digest(scheme.state_dict() | acted)
     for folder in sorted(Path("data").iterdir()):
         batches = itertools.islice(dataset.open(str(folder)).split("train").batches(64, seed=1), 4)

@@ -340,9 +340,7 @@ class Attention(nn.Module):
         q_basis = k_basis = None
         if self.attention_type.takes_basis and isinstance(scheme, FastScheme):
             context = context.in_basis
-            q_basis = k_basis = scheme.basis(context.q_context)
-            if context.k_context is not context.q_context:
-                k_basis = scheme.basis(context.k_context)
+            q_basis, k_basis = scheme.basis(context.q_context), scheme.basis(context.k_context)
         query, key, value = (self.query, q_basis), (self.key, k_basis), (self.value, None)
         if x.is_cuda and memory is x:  # a GPU computes one large product faster than several small ones
             q, k, v = self._project(x, query, key, value)
