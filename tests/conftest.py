@@ -96,6 +96,12 @@ def uneven_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader.Rows, "_room", 130)
 
 
+def grid_of(fields: dict[str, Any]) -> specification.SweepSpec:
+    """The grid with these fields, as a sweep reads it."""
+    (grid,) = specification.read(None, specification.layer(fields))
+    return grid
+
+
 def points_of(grids: list[specification.SweepSpec], preset: str, *folder: Any) -> list[ExperimentSpec]:
     """Returns the trials of grids. `folder`: the function that maps the name of a dataset to its folder."""
     return combinations.first_stage(combinations.groups(grids, preset, *folder))

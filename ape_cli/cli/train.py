@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
-    from ape_cli.training.execution import ProcessGroup
+    from ape_cli.training.execution import ExistingRun, ProcessGroup
     from ape_cli.training.trial import Trial
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def train(
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers, trial
-    from ape_cli.training.execution import Execution, ExistingRun, joined
+    from ape_cli.training.execution import Execution, joined
     from ape_cli.training.trainer import Stopped
 
     with joined() as group:
@@ -85,16 +85,16 @@ def train(
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         given = _given(request, execution.precision)
         with located(request.file, given):
-            spec, default_preset = _merged(request.file, given, device.type, folders.datasets)
+            spec, preset_is_default = _merged(request.file, given, device.type, folders.datasets)
             check_precision(spec.precision, device)
             registry = open_registry(folders.results)
             if execution.dry_run:
                 if group.first:
-                    experiment = _resolved(spec, request.source_order, folders.datasets, default_preset)
+                    experiment = _resolved(spec, request.source_order, folders.datasets, preset_is_default)
                     print_plan(experiment, spec.tests, registry, as_json)
                 return
             experiment = group.experiment(
-                lambda: prepared(_resolved(spec, request.source_order, folders.datasets, default_preset))
+                lambda: prepared(_resolved(spec, request.source_order, folders.datasets, preset_is_default))
             )
             with _stoppable(group) as stop:
                 how = Execution(device, execution.compiled, stop, group, chosen_loggers)
@@ -105,13 +105,12 @@ def train(
                     # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
                     others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
-                resume = "RESUME" if existing.resume else "REFUSE"
                 try:
                     done = trial.run_trial(
                         experiment,
                         registry,
                         how,
-                        existing=ExistingRun["OVERWRITE" if existing.overwrite else resume],
+                        existing=_allowed(existing),
                         test=not request.no_eval,
                         tests=spec.tests,
                         others=others,
@@ -126,6 +125,15 @@ def train(
             comparison = compared(experiment.data, registry, spec) if done.evaluation else None
         commands = [_again(ctx, experiment, other, given) for other in (comparison.missing if comparison else ())]
         print_trained(done, comparison, commands, folders.results, as_json)
+
+
+def _allowed(options: ExistingRunOptions) -> ExistingRun:
+    """What the options allow to do with an existing run."""
+    from ape_cli.training.execution import ExistingRun
+
+    if options.overwrite:
+        return ExistingRun.OVERWRITE
+    return ExistingRun.RESUME if options.resume else ExistingRun.REFUSE
 
 
 def _given(request: RequestOptions, precision: str | None) -> ExperimentSpec:
@@ -161,7 +169,7 @@ def _merged(
 
 
 def _resolved(
-    spec: ExperimentSpec, source_order: str | None, datasets: StoragePath, default_preset: bool
+    spec: ExperimentSpec, source_order: str | None, datasets: StoragePath, preset_is_default: bool
 ) -> Experiment:
     """The experiment of a spec. Notes name its preset, and a dataset that may have been meant.
 
@@ -183,7 +191,7 @@ def _resolved(
         make_scheme(experiment.config, experiment.reading.structure)
     note_unused(spec, experiment.data.folder)
     about = preset.about[experiment.data.kind]
-    logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
+    logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if preset_is_default else ''}")
     note_data(experiment)
     return experiment
 

@@ -20,10 +20,24 @@ def attributes(module: str, new_names: Mapping[str, str]) -> Callable[[str], Any
     return get
 
 
+class _OldName:
+    """An attribute of a class under its old name."""
+
+    def __init__(self, old: str, new: str, value: Any) -> None:
+        self.old, self.new, self.value = old, new, value
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        """The value that the class of this attribute defines under the new name, also through `super()`."""
+        warn_about(f"{owner.__name__}.{self.old}", self.new)
+        return self.value.__get__(instance, owner) if hasattr(self.value, "__get__") else self.value
+
+
 def members(cls: type, new_names: Mapping[str, str]) -> None:
-    """Give a user's class what it defines under old names under the new ones too. Call it in `__init_subclass__`."""
+    """Let a class define and use members under their old names. Call it in `__init_subclass__`."""
     for old, new in new_names.items():
-        if old in vars(cls):
+        if new in vars(cls):
+            setattr(cls, old, _OldName(old, new, vars(cls)[new]))
+        elif old in vars(cls):
             warn_about(f"{cls.__name__}.{old}", new, stacklevel=4)
             setattr(cls, new, vars(cls)[old])
 

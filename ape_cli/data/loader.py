@@ -10,7 +10,6 @@ Shapes: B rows of a batch.
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ape_cli.core import renamed
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
@@ -233,7 +233,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         Raises `UsageError` if an argument is out of range, or an option does not apply to such data.
         """
         if "joined" in changes:
-            warnings.warn("`joined` is now `decoder_only`", DeprecationWarning, stacklevel=2)
+            renamed.warn_about("the argument joined", "decoder_only")
             changes["decoder_only"] = changes.pop("joined")
         collate = self._collate(seed, epoch, share, replace(options or BatchOptions(), **changes))
         for window, rows in self._epoch(batch_size, seed, epoch, skip):

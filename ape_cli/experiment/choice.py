@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, BusyError, DataError, UsageError
+from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageError
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.validation import checked_name
 from ape_cli.core.vocabulary import SPLITS
@@ -27,6 +27,8 @@ from ape_cli.structure import Structure, example, linearisation, parse_structure
 from ape_cli.tasks import BaseTask
 
 logger = logging.getLogger(__name__)
+_DATA_SEED = 42
+_WAIT = 2.0  # seconds between two attempts to generate a dataset that another process generates
 _PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose default tasks are tried first, in this order
 
 
@@ -173,7 +175,7 @@ def _manifests(root: StoragePath) -> Iterator[tuple[StoragePath, Manifest]]:
         try:
             yield path, read_manifest(path.parent)
         except DataError as error:
-            logger.warning(f"left out: {path.parent.name}: {error.summary}")
+            logger.warning(f"{LEFT_OUT}{path.parent.name}: {error.summary}")
 
 
 def _is_readable(scheme: str, data: Structure, chosen: Structure | None) -> bool:
@@ -207,14 +209,10 @@ def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
     """Log a note if `ape gen` wrote a dataset of the task beside the `folder` that this experiment uses."""
     if request.task is None or request.data is not None or tasks.load(request.task).fixed_rows:
         return
-    existing = folder.with_name(folder.name.removesuffix(f"-{request.preset}"))
-    if manifest_path(existing).exists():
-        logger.info(f"data: {folder}, at the sizes of preset {request.preset}; the existing {existing} is not used")
-        logger.info(f"to train on the existing dataset, use `data={existing}` in place of `task`")
-
-
-_DATA_SEED = 42
-_WAIT = 2.0  # seconds between two attempts to generate a dataset that another process generates
+    unused = folder.with_name(folder.name.removesuffix(f"-{request.preset}"))
+    if manifest_path(unused).exists():
+        logger.info(f"data: {folder}, at the sizes of preset {request.preset}; the existing {unused} is not used")
+        logger.info(f"to train on the existing dataset, use `data={unused}` in place of `task`")
 
 
 def existing(folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> Dataset:

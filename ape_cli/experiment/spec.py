@@ -1,7 +1,7 @@
 """What a user asks for: the fields of one experiment, how layers of them are merged, and the configuration they give.
 
-A TOML file has these fields (`experiment/files.py`), the options of `ape train` are a part of them, a `run.json` gives
-them, and a sweep lists several values of each (`sweep/specification.py`).
+A TOML file has these fields (`experiment/spec_files.py`), the options of `ape train` are a part of them, a `run.json`
+gives them, and a sweep lists several values of each (`sweep/specification.py`).
 """
 
 from __future__ import annotations

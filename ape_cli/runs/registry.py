@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.core import renamed
 from ape_cli.core.errors import LEFT_OUT, RunError, UsageError, left_out, unknown
 from ape_cli.core.runtime import version
 from ape_cli.core.validation import checked_name
@@ -64,7 +65,7 @@ class Registry:
     @property
     def own_code(self) -> dict[str, UserCode]:
         """The former name of `user_code`."""
-        warnings.warn("`Registry.own_code` is called `user_code` now", DeprecationWarning, stacklevel=2)
+        renamed.warn_about("Registry.own_code", "user_code")
         return self.user_code
 
     def __iter__(self) -> Iterator[Run]:

@@ -140,11 +140,6 @@ def read(path: Path | None, options: SweepSpec | None = None) -> list[SweepSpec]
     return [_checked(merge(common, layer(part), above)) for part in parts]
 
 
-def check(fields: dict[str, Any]) -> SweepSpec:
-    """Validate the fields of a grid. Raises `UsageError` that names the invalid field."""
-    return _checked(layer(fields))
-
-
 def layer(fields: dict[str, Any]) -> SweepSpec:
     """Some fields of a grid. Raises `UsageError` that names the invalid field."""
     if isinstance(tune := fields.get("tune"), dict):

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ape_cli.core import part_options, plugins, user_parts
+from ape_cli.core import part_options, plugins, renamed, user_parts
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
@@ -87,7 +86,7 @@ def modality_of(name: str) -> str | None:
 
 def kind_of(name: str) -> str | None:
     """`modality_of`, under its name of the last version."""
-    warnings.warn("`tasks.kind_of` is now `tasks.modality_of`", DeprecationWarning, stacklevel=2)
+    renamed.warn_about("tasks.kind_of", "modality_of")
     return modality_of(name)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
+from ape_cli.core import renamed
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
@@ -70,39 +70,23 @@ def check_whole(name: str, value: float, low: float, high: float) -> None:
         raise UsageError(f"bad {name}", got=value, allowed=f"a {kind} in {low}..{high}", fix="choose one of those")
 
 
-class OldName:
-    """An attribute under its name of the last version, which still works, with a `DeprecationWarning`."""
-
-    def __init__(self, old: str, new: str, value: Any) -> None:
-        self.message, self.value = f"`{old}` of a task is now `{new}`", value
-
-    def __get__(self, task: Any, owner: type) -> Any:
-        """The value of the attribute that has replaced it, in the class that this one belongs to."""
-        warnings.warn(self.message, DeprecationWarning, stacklevel=2)
-        return self.value.__get__(task, owner) if hasattr(self.value, "__get__") else self.value
+_OLD_NAMES = {
+    "answer": "target",
+    "settle": "sample_for_split",
+    "kind": "modality",
+    "places_given": "positions_given",
+    "mean_answer_tokens": "mean_target_tokens",
+    "expected_answer_tokens": "expected_target_tokens",
+}
 
 
 class RowWriter(ABC):
     """The part of a task that is needed to write some of its rows, in another process too."""
 
-    old_names: ClassVar[Mapping[str, str]] = {
-        "answer": "target",
-        "settle": "sample_for_split",
-        "kind": "modality",
-        "places_given": "positions_given",
-        "mean_answer_tokens": "mean_target_tokens",
-        "expected_answer_tokens": "expected_target_tokens",
-    }
-
     def __init_subclass__(cls) -> None:
         """Let users' own tasks define and use attributes under their names of the last version."""
         super().__init_subclass__()
-        for old, new in cls.old_names.items():
-            if new in vars(cls):
-                setattr(cls, old, OldName(old, new, vars(cls)[new]))
-            elif old in vars(cls):
-                warnings.warn(f"`{old}` of {cls.__name__} is now `{new}`", DeprecationWarning, stacklevel=2)
-                setattr(cls, new, vars(cls)[old])
+        renamed.members(cls, _OLD_NAMES)
 
     @property
     @abstractmethod

@@ -12,7 +12,6 @@ Shapes: R rows, T tokens in all, C coordinates of a position.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import wraps
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import ragged, rng, user_parts
+from ape_cli.core import ragged, renamed, rng, user_parts
 from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
@@ -42,13 +41,13 @@ def _accepts_starts(cls: type[Rows]) -> type[Rows]:
     make: Any = cls.__init__
 
     @wraps(make)
-    def renamed(self: Rows, *values: Any, **fields: Any) -> None:
+    def init(self: Rows, *values: Any, **fields: Any) -> None:
         if "starts" in fields:
-            warnings.warn("`starts` of rows is now `offsets`", DeprecationWarning, stacklevel=2)
+            renamed.warn_about("the argument starts", "offsets")
             fields["offsets"] = fields.pop("starts")
         make(self, *values, **fields)
 
-    cls.__init__ = renamed  # type: ignore[method-assign, assignment]
+    cls.__init__ = init  # type: ignore[method-assign, assignment]
     return cls
 
 
@@ -71,7 +70,7 @@ class Tokens:
     @property
     def starts(self) -> I64:
         """`offsets`, under its name of the last version."""
-        warnings.warn("`starts` of rows is now `offsets`", DeprecationWarning, stacklevel=2)
+        renamed.warn_about("Tokens.starts", "offsets")
         return self.offsets
 
 

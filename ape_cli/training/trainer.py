@@ -90,10 +90,8 @@ class Trainer:
             for split in (self.train, self.validation):
                 if not split.rows:
                     raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
-            self.scoring_options, self.training_options = (
-                experiment.batch_options(),
-                experiment.batch_options(training=True),
-            )
+            self.scoring_options = experiment.batch_options()
+            self.training_options = experiment.batch_options(training=True)
             if self.on_gpu and config.kind == "sequence":
                 self.training_options = replace(self.training_options, padding=few_lengths)
             # only for images; its accuracy is recorded and decides nothing

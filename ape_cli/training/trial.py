@@ -51,12 +51,13 @@ class RunAction(Enum):
     REFUSE = auto()
 
 
+_REFUSE, _RESUME, _RESUME_OR_START = ExistingRun.REFUSE, ExistingRun.RESUME, ExistingRun.RESUME_OR_START
 _ACTIONS = {  # by the status of the run, None if there is none, and by what the user allows
-    None: {"REFUSE": RunAction.START, "RESUME": RunAction.REFUSE, "RESUME_OR_START": RunAction.START},
-    "running": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.REFUSE, "RESUME_OR_START": RunAction.REFUSE},
-    "stopped": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.RESUME, "RESUME_OR_START": RunAction.RESUME},
-    "failed": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.RESUME, "RESUME_OR_START": RunAction.RESUME},
-    "finished": {"REFUSE": RunAction.SKIP, "RESUME": RunAction.SKIP, "RESUME_OR_START": RunAction.SKIP},
+    None: {_REFUSE: RunAction.START, _RESUME: RunAction.REFUSE, _RESUME_OR_START: RunAction.START},
+    "running": {_REFUSE: RunAction.REFUSE, _RESUME: RunAction.REFUSE, _RESUME_OR_START: RunAction.REFUSE},
+    "stopped": {_REFUSE: RunAction.REFUSE, _RESUME: RunAction.RESUME, _RESUME_OR_START: RunAction.RESUME},
+    "failed": {_REFUSE: RunAction.REFUSE, _RESUME: RunAction.RESUME, _RESUME_OR_START: RunAction.RESUME},
+    "finished": {_REFUSE: RunAction.SKIP, _RESUME: RunAction.SKIP, _RESUME_OR_START: RunAction.SKIP},
 }
 
 
@@ -69,7 +70,7 @@ def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> Run
     nothing_to_lose = status in ("stopped", "failed") and not has_state
     if existing is ExistingRun.OVERWRITE or (existing is ExistingRun.REFUSE and nothing_to_lose):
         return RunAction.START
-    return _ACTIONS[status][existing.name]
+    return _ACTIONS[status][existing]
 
 
 def run_trial(

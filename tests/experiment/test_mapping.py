@@ -15,8 +15,7 @@ from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.sweep import specification
-from tests.conftest import ape, points_of, write
+from tests.conftest import ape, grid_of, points_of, write
 
 CPU = torch.device("cpu")
 
@@ -162,9 +161,9 @@ def test_rows_are_checked_before_anything_is_written(here: Path) -> None:
 
 def test_a_sweep_has_maps(here: Path) -> None:
     """Each is a trial. A trial whose positions no map acts on is left out."""
-    grid = specification.check({"schemes": ["rope"], "tasks": ["copy"], "positions": ["plain", "offset"]})
+    grid = grid_of({"schemes": ["rope"], "tasks": ["copy"], "positions": ["plain", "offset"]})
     assert [point.positions for point in points_of([grid], "tiny")] == ["plain", "offset"]
-    plain = specification.check({"schemes": ["rope"], "tasks": ["copy"]})
+    plain = grid_of({"schemes": ["rope"], "tasks": ["copy"]})
     assert [point.positions for point in points_of([plain], "tiny")] == ["plain"]
     options = ("--preset", "tiny", "--positions", "plain,randomised", "--dry-run")
     out, error = ape("sweep", "--schemes", "rope,orthogonal-tree", "--tasks", "tree-copy", *options)

@@ -17,11 +17,11 @@ from ape_cli.experiment.choice import find_dataset
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
-from ape_cli.sweep import planning, specification
+from ape_cli.sweep import planning
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests import recursive
-from tests.conftest import ape, points_of, write
+from tests.conftest import ape, grid_of, points_of, write
 from tests.tasks.contract import ORDERS, sides
 
 CPU = torch.device("cpu")
@@ -110,7 +110,7 @@ def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
     assert "Tree tasks, token accuracy" in again  # the table of scores
     # the plan of a sweep knows the run by its data, also if the dataset is gone
     fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
-    points = points_of([specification.check(fields)], "tiny")
+    points = points_of([grid_of(fields)], "tiny")
     items, _ = planning.plan(points, open_registry("results"), here / "none")
     assert [(item.name, item.state) for item in items] == [(folder.name, "finished")]
 

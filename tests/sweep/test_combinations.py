@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.sweep import combinations, specification
+from ape_cli.sweep import combinations
 from ape_cli.sweep.combinations import TrialGroup
+from tests.conftest import grid_of
 
 RATES = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]
 GRID = {"schemes": ["rope", "orthogonal-seq"], "tasks": ["copy", "reverse"], "seeds": [1, 2, 3]}
 
 
 def groups(tune: dict[str, Any], **fields: Any) -> list[TrialGroup]:
-    return combinations.groups([specification.check(GRID | fields | {"tune": tune})], "tiny")
+    return combinations.groups([grid_of(GRID | fields | {"tune": tune})], "tiny")
 
 
 def test_without_seeds_of_its_own_all_settings_have_all_seeds() -> None:

@@ -10,11 +10,11 @@ import pytest
 from ape_cli.core.errors import UsageError
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import planning, specification
-from tests.conftest import points_of
+from tests.conftest import grid_of, points_of
 
 
 def points(*fields: dict[str, Any]) -> list[tuple[Any, ...]]:
-    found = points_of([specification.check(f) for f in fields], "tiny")
+    found = points_of([grid_of(f) for f in fields], "tiny")
     return [(p.scheme, p.task or p.data, p.order, p.seed, p.settings.get("decay")) for p in found]
 
 
@@ -53,7 +53,7 @@ def test_orders_that_are_the_same_at_a_preset_are_one(tmp_path: Path) -> None:
     grid = {"schemes": ["rope"], "tasks": ["tree-copy"], "preset": "neurips"}
     orders = ["depth", "breadth-to-depth", "breadth"]
     for grids in ([grid | {"orders": orders}], [grid | {"orders": [order]} for order in orders]):
-        found = points_of([specification.check(fields) for fields in grids], "tiny")
+        found = points_of([grid_of(fields) for fields in grids], "tiny")
         items, _ = planning.plan(found, open_registry(tmp_path / "results"), tmp_path)
         names = [item.data.folder.name for item in items]
         assert names == ["tree-copy-breadth-to-depth-neurips", "tree-copy-breadth-neurips"]

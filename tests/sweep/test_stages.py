@@ -13,7 +13,8 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.executors import JobContext
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import combinations, planning, specification, stages, worker
+from ape_cli.sweep import combinations, planning, stages, worker
+from tests.conftest import grid_of
 from tests.registered import edit, vouch
 
 FIELDS: dict[str, Any] = {
@@ -26,7 +27,7 @@ FIELDS: dict[str, Any] = {
 
 
 def planned(**fields: Any) -> stages.Stages:
-    groups = combinations.groups([specification.check(FIELDS | fields)], "tiny")
+    groups = combinations.groups([grid_of(FIELDS | fields)], "tiny")
     return stages.plan(groups, open_registry("results"), Path("datasets"))
 
 

@@ -22,8 +22,8 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
-from ape_cli.sweep import planning, specification, worker
-from tests.conftest import ape, points_of
+from ape_cli.sweep import planning, worker
+from tests.conftest import ape, grid_of, points_of
 from tests.registered import edit
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -40,7 +40,7 @@ def planned(*words: str) -> list[str]:
 
 
 def items_of(**fields: Any) -> list[planning.PlannedTrial]:
-    points = points_of([specification.check(fields)], "tiny")
+    points = points_of([grid_of(fields)], "tiny")
     return planning.plan(points, open_registry("results"), Path("datasets"))[0]
 
 

@@ -322,24 +322,24 @@ def test_every_form_option_is_an_option() -> None:
 
 def test_names_of_the_last_version_still_work() -> None:
     """In the class of a user's own task, on tasks of ape, through `super()`, and for the rows."""
-    with pytest.warns(DeprecationWarning, match="`answer` of Old is now `target`"):
+    with pytest.warns(DeprecationWarning, match="Old.answer is now called target"):
 
         class Old(Copy):
             def answer(self, source: Source) -> Tokens:
                 return super().answer(source)
 
-    with pytest.warns(DeprecationWarning, match="`mean_answer_tokens` of Newer is now `mean_target_tokens`"):
+    with pytest.warns(DeprecationWarning, match="Newer.mean_answer_tokens is now called mean_target_tokens"):
 
         class Newer(Old):
             mean_answer_tokens = 7.0
 
     task = Newer(length_mean=5.0)
-    with pytest.warns(DeprecationWarning, match="`answer` of a task is now `target`"):
+    with pytest.warns(DeprecationWarning, match="Newer.answer is now called target"):
         rows = task.sample(rows=range(9), split="train", seed=1)
     assert rows.equals(Copy(length_mean=5.0).sample(rows=range(9), split="train", seed=1))
     assert task.mean_target_tokens == 7.0
-    with pytest.warns(DeprecationWarning, match="`starts` of rows is now `offsets`"):
+    with pytest.warns(DeprecationWarning, match="the argument starts is now called offsets"):
         tokens = Tokens(starts=np.array([0, 1]), position=np.zeros(1, int), symbol=np.full(1, 3))
     assert replace(tokens, offsets=np.array([0, 1])).offsets.tolist() == [0, 1]
-    with pytest.warns(DeprecationWarning, match="`starts` of rows is now `offsets`"):
+    with pytest.warns(DeprecationWarning, match="Tokens.starts is now called offsets"):
         assert tokens.starts is tokens.offsets

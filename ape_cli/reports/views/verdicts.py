@@ -43,12 +43,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.numbers import perplexity
-from ape_cli.reports import published, stats
+from ape_cli.reports import published, stats, tables
 from ape_cli.reports.descriptions import Described, described, has_preset_data, has_preset_size
 from ape_cli.reports.evaluations import METRICS, NothingToReportError, measured, task_of
 from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published
 from ape_cli.reports.tables import Table
-from ape_cli.reports.tables import number as number_text
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.config import PRESETS
 from ape_cli.runs.record import RunRecord, evaluation_name
@@ -394,7 +393,8 @@ def mark(cell: Judged) -> str:
     if cell.ours is None or cell.difference is None:
         return sign
     of = METRICS[cell.number.metric]
-    text = f"×{math.exp(cell.difference):.2f}" if of.exponential else number_text(cell.difference, of.units[0], 2, "+")
+    difference = cell.difference
+    text = f"×{math.exp(difference):.2f}" if of.exponential else tables.number(difference, of.units[0], 2, "+")
     return f"{sign} {text}" + "*" * cell.own_size
 
 

@@ -18,10 +18,10 @@ from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
-from ape_cli.sweep import planning, specification, worker
+from ape_cli.sweep import planning, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from tests.conftest import ROOT, ape, points_of
+from tests.conftest import ROOT, ape, grid_of, points_of
 from tests.interpreters import started, until
 from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT, facts
@@ -210,7 +210,7 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
     (runs["none"].folder / "run.json").write_text("{")
     with pytest.raises(DataError, match="a shard is missing"):
         planning.plan(
-            points_of([specification.check({"schemes": ["none"], "data": ["broken"]})], "tiny", lambda name: broken()),
+            points_of([grid_of({"schemes": ["none"], "data": ["broken"]})], "tiny", lambda name: broken()),
             *(open_registry("results"), Path("datasets")),
         )
     shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
@@ -248,7 +248,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
         assert plan["to_do"] == 1
     monkeypatch.setattr(worker, "_RETRY_EVERY", 0.01)
     found, context = open_registry("results"), JobContext(0, lambda report: None, lambda: True)
-    point = points_of([specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny")
+    point = points_of([grid_of({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny")
     (item,), _ = planning.plan(point, found, Path("datasets"))
     job = worker.job(item, found, "cpu", False)
     assert item.run is not None
