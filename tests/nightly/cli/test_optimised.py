@@ -70,4 +70,4 @@ def test_a_faulty_task_is_refused(tmp_path: Path) -> None:
     ape(tmp_path, "new", "task", "mine")
     file = tmp_path / "ape_cli" / "tasks" / "mine.py"
     file.write_text(file.read_text().replace("source.symbol[taken])", "source.symbol[taken[:-1]])"))
-    assert "`answer` of task 'mine' returns something else" in ape(tmp_path, "gen", "mine", "--n", "20", code=1)
+    assert "`target` of task 'mine' returns something else" in ape(tmp_path, "gen", "mine", "--n", "20", code=1)

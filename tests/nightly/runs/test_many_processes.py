@@ -15,14 +15,13 @@ import gc, json, os, random, sys, time, traceback
 from pathlib import Path
 
 import torch
-from ape_cli import experiment, position, tasks
+from ape_cli import experiment, tasks
 from ape_cli.core.errors import BusyError, left_out
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.reports import document
 from ape_cli.reports.views import Options, load
-from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
 from ape_cli.training import trial
@@ -49,9 +48,9 @@ def work(number):
     patiently(lambda: generation.generate(task, wanted, here / "data"))
     data, registry = open_dataset(here / "data"), open_registry(here / "results")
     settings = {"steps": 3, "validate_every_steps": 1, "d_model": 8, "d_ff": 8}
-    chosen = config.resolve("tiny", "rope", position.options("rope"), seed=number % 4, settings=settings)
+    asked = experiment.ExperimentSpec(preset="tiny", scheme="rope", seed=number % 4, set=settings)
     execution = Execution(torch.device("cpu"))
-    planned = experiment.of(chosen, data)
+    planned = experiment.of(asked.config("sequence"), data)
     run = patiently(lambda: trial.run_trial(planned, registry, execution, existing=ExistingRun.REFUSE)).run
     evaluate.evaluate(run, data, split="validation", decode="teacher", device=execution.device)
     with left_out() as bad:

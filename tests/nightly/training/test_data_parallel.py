@@ -104,7 +104,7 @@ def test_one_of_several_processes_answers(words: Dataset, tmp_path: Path) -> Non
     assert json.loads(out)["state"] == "new"
     assert err.count("training rows") == 1
     for wrong, what in (
-        (("--task", "copy"), "--data already names a dataset"),
+        (("--task", "copy"), "`data` already names a dataset"),
         (("--order", "sideways"), "error:"),
         (("--set", "depth=1"), "unknown setting"),
     ):

@@ -21,11 +21,12 @@ pytestmark = pytest.mark.skipif(
 SIZES = ("--preset", "tiny", "--device", "cpu", "--set", "steps=20", "--set", "validate_every_steps=5")
 RESUMED = """
 from pathlib import Path
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.training.loggers import LoggedRun
 from ape_cli.training.loggers.trackio import Trackio
 for step in (0, 20, 0):
-    logger = Trackio(LoggedRun("run", config.resolve("tiny", "rope", {}), Path("logs"), 40, (), step))
+    config = ExperimentSpec(preset="tiny", scheme="rope").config("sequence")
+    logger = Trackio(LoggedRun("run", config, Path("logs"), 40, (), step))
     logger.log(step + 10, {"recent_loss": 1.0})
     logger.close()
 """
