@@ -5,8 +5,8 @@ but no weights. The columns are `path`, such as `runs/RUN/run.json`, and `conten
 together, so they take a tenth of their size. A registry reads such a file like a folder:
 `open_registry("table1.parquet")`.
 
-If a run is both in the file and in a folder, packing and unpacking join what is whole of it. Two records that
-contradict each other are not joined.
+If a run is both in the file and in a folder, packing and unpacking add the evaluations that the other copy lacks. A
+copy that is damaged or contradicts the other one is refused by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -163,7 +162,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
 def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]]:
     """Add the runs in a file to a folder of results.
 
-    A run that is in the folder already gets the evaluations that it lacks, and whole files in place of damaged ones.
+    A run that is in the folder already gets the evaluations that it lacks.
 
     Returns the number of runs that were written, the number of those that were complete already, and a line of text
     about each run that was refused, because it is damaged, contradicts the one in the folder, or that one is not
@@ -189,11 +188,7 @@ def _add(runs: Iterable[Run], to: StoragePath, write: _Write) -> tuple[int, list
         there = run_in(to / "runs" / run.name)
         try:
             with there.writing(_PATIENCE):
-                lacking = files.updated(there.folder / RECORD, partial(_join, there, run, write))
-                weights = there.folder / WEIGHTS
-                if lacking and weights.is_file() and files.sha256(weights) != there.read().files.get(WEIGHTS):
-                    files.remove(weights)  # they were damaged too
-            written += lacking
+                written += files.updated(there.folder / RECORD, partial(_join, there, run, write))
         except (RunError, BusyError) as error:
             refused.append(f"{run.name}: {error.summary}")
     return written, refused
@@ -208,30 +203,27 @@ def _join(there: Run, run: Run, write: _Write, version: Version | None) -> bool:
 
 
 def _lacking(there: Run, run: Run) -> Contents:
-    """The files that a copy of a finished run, which need not exist, lacks or has damaged, by their names.
+    """The files that a copy of a finished run, which need not exist, lacks, by their names. run.json is the last one.
 
-    run.json is the last one, and lists what is whole of either copy.
-
-    Raises `RunError` if the run is damaged, or if the copies contradict each other: their records differ in more than
+    Raises `RunError` if a copy is damaged, or if the copies contradict each other: their records differ in more than
     the files that they list, or a file differs; and `BusyError` if one of them is not finished.
     """
-    known, old, stored = _finished(run), Contents(), None
-    with suppress(RunError):  # there is no copy, or its run.json is damaged
-        stored = _finished(there)
-    other = stored or known
-    listed = known.files | other.files
-    if known.model_copy(update={"files": listed}) != other.model_copy(update={"files": other.files | known.files}):
+    known = _finished(run)
+    contents = {name: run.content(name) for name in known.files.keys() - {WEIGHTS}}
+    index = files.read_bytes(run.folder / RECORD)
+    if not there.exists():
+        return contents | {RECORD: index}
+    stored = _finished(there)
+    for name in stored.files.keys() - {WEIGHTS}:
+        there.content(name)
+    joined = stored.model_copy(update={"files": dict(sorted((stored.files | known.files).items()))})
+    if joined != known.model_copy(update={"files": known.files | stored.files}):
         got, fix = f"{there.folder} and {run.folder}", "remove the wrong one, or keep them apart"
         raise RunError("the records of two copies of a run contradict each other", got=got, fix=fix)
-    new = {name: run.content(name) for name in known.files.keys() - {WEIGHTS}}
-    for name in other.files.keys() - {WEIGHTS}:
-        with suppress(RunError):
-            old[name] = there.content(name)
-    whole = {name: listed[name] for name in sorted(listed) if name in {WEIGHTS, *old, *new}}
-    joined, lacking = known.model_copy(update={"files": whole}), dict(new.items() - old.items())
-    if stored != joined:
-        lacking[RECORD] = files.read_bytes(run.folder / RECORD) if known == joined else record.text(joined).encode()
-    return lacking
+    if joined == stored:
+        return {}
+    lacking = {name: content for name, content in contents.items() if name not in stored.files}
+    return lacking | {RECORD: index if joined == known else record.text(joined).encode()}
 
 
 def _finished(run: Run) -> RunRecord:

@@ -39,7 +39,7 @@ from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Progress, RecentSums, Store, Tensors, pack, restore_streams, streams, unpack
 from ape_cli.models.device import check_precision, products, tune
-from ape_cli.models.factory import compile_around, of_experiment, user_parts
+from ape_cli.models.factory import compile_around, of_experiment
 from ape_cli.models.transformer import Model, forward, loss
 from ape_cli.position import planner
 from ape_cli.runs.config import Config
@@ -52,7 +52,6 @@ from ape_cli.training.schedule import earlier_schedule, learning_rate, schedule,
 _SHOW_EVERY = {"cuda": 50}  # steps, 10 on other devices; reading the results of a GPU waits for it
 _AHEAD = {"cuda": 3}  # batches that a thread makes ahead; on a CPU the step uses all cores, and a thread slows it down
 _SAVE_EVERY = 60.0  # seconds; a killed run loses at most the work of this time
-_SAVE_SHARE = 0.02  # at a validation, state is stored if that takes at most this share of the time
 _T = TypeVar("_T")
 
 
@@ -109,7 +108,6 @@ class Trainer:
         self.unread: list[tuple[Tensor, Tensor]] = []  # nats and correct labels of each step, scalars on the device
         self.loggers: Sequence[MetricLogger] = ()
         self.clocked = self.saved = time.perf_counter()  # when the clock was last read, and a checkpoint last stored
-        self.saving = 0.0  # seconds that the last checkpoint took
 
     @property
     def epochs(self) -> float:
@@ -152,12 +150,12 @@ class Trainer:
             for epoch, number, batch in batches:
                 progress.epoch, progress.batch = epoch, number
                 self.step(*watched([batch]))
-                ended, validated = progress.step == progress.schedule.steps, validates(progress, self.config)
-                if validated:
+                ended = progress.step == progress.schedule.steps
+                if validates(progress, self.config):
                     self._validate()
                 if progress.step % _SHOW_EVERY.get(device, 10) == 0 or ended:
                     self._log(self._recent_metrics())
-                self._store(validated, ended)
+                self._store(ended)
                 self._resume_clock()
 
     def batches(self) -> Iterator[tuple[int, int, Batch]]:
@@ -332,9 +330,9 @@ class Trainer:
             raise RunError("the stored state does not fit the run", got=got, fix=fix) from error
         return progress, best
 
-    def _store(self, validated: bool, ended: bool) -> None:
+    def _store(self, ended: bool) -> None:
         """Store a checkpoint if one is due. Raises `Stopped` if the run was asked to stop before its last step."""
-        stops, due = self.execution.group.any(self.execution.stop(), self.due(validated))
+        stops, due = self.execution.group.any(self.execution.stop(), self.due())
         if stops or ended or due:
             self._read()
             for logger in self.loggers:
@@ -343,20 +341,16 @@ class Trainer:
         if stops and not ended:
             raise Stopped
 
-    def due(self, validated: bool) -> bool:
-        """Whether it is time to store a checkpoint. This is always False on a rank without a store.
-
-        `validated`: whether a validation was just done.
-        """
-        patience = self.saving / _SAVE_SHARE if validated else _SAVE_EVERY
-        return self.store is not None and time.perf_counter() - self.saved > min(patience, _SAVE_EVERY)
+    def due(self) -> bool:
+        """Whether it is time to store a checkpoint. This is always False on a rank without a store."""
+        return self.store is not None and time.perf_counter() - self.saved > _SAVE_EVERY
 
     def save(self) -> None:
         """Store a checkpoint. All ranks call this method, after the results of all steps are read.
 
         Raises `DivergenceError` if a weight is not finite.
         """
-        start, progress = time.perf_counter(), self.progress
+        progress = self.progress
         drawn = self.execution.group.gather(streams(self.execution.device))
         if self.store is not None:
             best = self.best if progress.best_step != progress.step else None
@@ -364,7 +358,6 @@ class Trainer:
             self._clock()
             self.store.save_state(tensors, progress.model_dump())
         self.saved = time.perf_counter()
-        self.saving = self.saved - start
 
     def _weights(self) -> Tensors:
         """The current weights, on the CPU. Raises `DivergenceError` if one of them is not finite."""
@@ -376,14 +369,11 @@ class Trainer:
         return {name: value.cpu() for name, value in weights.items()}
 
     def _diverged(self, step: int) -> DivergenceError:
-        """The error for a loss or a weight that is not finite, noticed at `step`.
-
-        What the first step computes does not depend on the learning rate. Its gradient shows in the loss of the second.
-        """
-        config, fix = self.config, "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
-        if step <= 2 and (own := user_parts(config.scheme, config.attention, config.positions)):
-            fix = f"find what is not finite in the values or gradients of {' or '.join(own)}, and correct it"
+        """The error for a loss or a weight that is not finite, noticed at `step`."""
         got = f"step {step} of {self.progress.schedule.steps}"
+        fix = "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
+        if step <= 2:  # the learning rate has not acted yet
+            fix += "; correct a scheme or attention of your own that gives values or gradients that are not finite"
         return DivergenceError("the loss is no longer a number", got=got, fix=fix)
 
 

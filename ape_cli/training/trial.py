@@ -212,17 +212,12 @@ def _note_training(run: Run, trainer: Trainer) -> None:
 
 
 def _note_changes(run: Run, trainer: Trainer) -> None:
-    """Log a message if the run resumes with other arithmetic, or with another number of processes."""
-    execution, before, now = trainer.execution, run.record.last_processor, processor()
-    if execution.device.type == "cpu" and before and before != now:
+    """Log a warning if the run resumes with other arithmetic."""
+    before, now = run.record.last_processor, processor()
+    if trainer.execution.device.type == "cpu" and before and before != now:
         old, new = (f"{cpu.get('products', 'an unknown library')} on {cpu.get('name')}" for cpu in (before, now))
         digits = "the last digits of its results will differ from those of a run without a stop"
         logger.warning(f"the run was trained with {old} so far, and continues with {new}: {digits}")
-    processes, size = run.record.processes, execution.group.size
-    if processes != size:
-        same = "the batches are the same" + (", the masks of dropout are not" if trainer.config.dropout else "")
-        earlier = f"{processes} process{'' if processes == 1 else 'es'}"
-        logger.info(f"the run was trained in {earlier} so far, and continues in {size}: {same}")
 
 
 def _tidy(run: Run, remove: Callable[[], None]) -> None:
@@ -238,24 +233,19 @@ def _evaluations(
     run: Run, experiment: Experiment, execution: Execution, tests: ExtraEvaluations, others: Sequence[Dataset]
 ) -> list[dict[str, Any]]:
     """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
-    data, device, stop = experiment.data, execution.device, execution.stop
-    own_rows = data.plan.rows["test"]
-    if not own_rows:
+    data, evaluations = experiment.data, []
+    if not data.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
-    evaluations = []
     for tested in (data, *others):
         for decode in tests.decodings(tested):
             evaluation = run.evaluation(evaluate.name_of(tested, "test", decode))
-            if evaluation is None and tested is data and own_rows:
-                with slow_step(f"evaluating on {own_rows:,} test rows, {decode} decoding"):
-                    evaluation = evaluate.evaluate(
-                        run, experiment, split="test", decode=decode, device=device, stop=stop
-                    )
-            elif evaluation is None and tested.plan.rows["test"]:
-                logger.info(f"evaluating at other sizes: {tested.name}, {decode} decoding")
-                rows = evaluate.rows_at_once(tested.split("test"))
-                evaluation = evaluate.evaluate(
-                    run, tested, split="test", decode=decode, device=device, batch_size=rows, stop=stop
-                )
+            rows = tested.plan.rows["test"]
+            if evaluation is None and rows:
+                options: dict[str, Any] = {"device": execution.device, "stop": execution.stop}
+                if tested is not data:
+                    options["batch_size"] = evaluate.rows_at_once(tested.split("test"))
+                with slow_step(f"evaluating on {rows:,} test rows of {tested.name}, {decode} decoding"):
+                    on = experiment if tested is data else tested
+                    evaluation = evaluate.evaluate(run, on, split="test", decode=decode, **options)
             evaluations += [] if evaluation is None else [evaluation]
     return evaluations

@@ -278,7 +278,7 @@ class Slow(MetricLogger):
 def test_the_speed_is_that_of_the_steps_alone(words: Dataset, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """However often a run is validated, stored and logged, also if it was stopped; `seconds` has all of it."""
     clock, store = Clock(monkeypatch), Memory()
-    monkeypatch.setattr(Trainer, "due", lambda self, validated: self.progress.step % 3 == 0)
+    monkeypatch.setattr(Trainer, "due", lambda self: self.progress.step % 3 == 0)
     logger, results = Slow(clock), list[TrainingResult]()
     execution = Execution(CPU, stop=stopping_at(13))
     for _ in range(2):
@@ -305,7 +305,7 @@ def test_the_speed_is_that_of_the_steps_alone(words: Dataset, monkeypatch: pytes
 def test_a_speed_that_began_before_it_was_told_apart(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state of version 0.2 has only the time of everything. It counts as training, and the rest is told apart."""
     clock, store = Clock(monkeypatch), Memory()
-    monkeypatch.setattr(Trainer, "due", lambda self, validated: False)
+    monkeypatch.setattr(Trainer, "due", lambda self: False)
     wanted = experiment.of(tiny("none", words, validate_every_steps=5), words)
     with pytest.raises(Stopped):
         Trainer(wanted, store, Execution(CPU, stop=stopping_at(10))).run()
@@ -369,7 +369,7 @@ def test_nothing_is_stored_that_is_no_number(
     """If weights become not finite at a step, the next loss or the attempt to store them shows it."""
     store = Memory()
     running = Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU))
-    monkeypatch.setattr(Trainer, "due", lambda self, validated: running.progress.step == due)
+    monkeypatch.setattr(Trainer, "due", lambda self: running.progress.step == due)
 
     def poison(*args: Any) -> None:
         if running.progress.step == poisoned - 1:  # the step itself is counted after it

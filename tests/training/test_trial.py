@@ -50,7 +50,7 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
         train_on(self, batch)
 
     monkeypatch.setattr(Trainer, "step", step)
-    monkeypatch.setattr(Trainer, "due", lambda self, validated: True)
+    monkeypatch.setattr(Trainer, "due", lambda self: True)
 
 
 @pytest.mark.parametrize(

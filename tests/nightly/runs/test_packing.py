@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ape_cli.runs import packing
@@ -91,14 +88,3 @@ def test_runs_unpacked_to_an_object_store_at_once_lose_nothing(
         (run,) = open_registry(to)
         assert len(run.read().files) == 3
         assert run.problems() == []
-
-
-@pytest.mark.parametrize("content", ["nothing", "garbage"])
-def test_a_process_ends_as_it_should_after_it_has_read_a_file(content: str, here: Path) -> None:
-    """pyarrow's threads must not release a file of Python when the interpreter has ended, which aborts the process."""
-    rows: dict[str, Any] = {"path": [], "content": []} if content == "nothing" else {"path": ["x"], "content": [b"x"]}
-    pq.write_table(pa.table(rows, pa.schema({"path": pa.string(), "content": pa.binary()})), "x.parquet")
-    for _ in range(15 if content == "nothing" else 5):
-        process = started("-m", "ape_cli", "runs", "--unpack", "x.parquet", where=here)
-        process.communicate(timeout=60)
-        assert process.returncode == (0 if content == "nothing" else 1)

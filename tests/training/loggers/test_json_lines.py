@@ -60,7 +60,7 @@ def test_a_killed_run_has_logged_what_its_state_has_behind_it(
     With the lines of the resumed run, each step is in the log once, as in that of a run that was not killed.
     """
     chosen = experiment.of(tiny("none", words, steps=50, validate_every_steps=50), words)
-    monkeypatch.setattr(Trainer, "due", lambda self, validated: self.progress.step == 23)
+    monkeypatch.setattr(Trainer, "due", lambda self: self.progress.step == 23)
 
     def lines(name: str, kill: int) -> list[dict[str, float]]:
         store, path = Memory(), tmp_path / name
