@@ -44,7 +44,7 @@ def doctor(
     for name in _NEEDED:
         with suppress(metadata.PackageNotFoundError):
             needed[name] = metadata.version(name)
-    report = {
+    report: dict[str, Any] = {
         "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
         "absent": extras.absent(),
         "machine": _machine(),

@@ -98,18 +98,12 @@ class Packed(Bucket):
         """The folder of results."""
         return RemotePath(self, self.name)
 
-    def put(self, key: str, local: Path, expected: Version | None = None) -> None:
-        """Raises `PlaceError`."""
+    def put(self, *_: Any, **__: Any) -> None:
+        """Raises `PlaceError`, as `copy` and `delete` do."""
         fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
         raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
 
-    def copy(self, key: str, target: str) -> None:
-        """Raises `PlaceError`."""
-        self.put(target, Path())
-
-    def delete(self, key: str) -> None:
-        """Raises `PlaceError`."""
-        self.put(key, Path())
+    copy = delete = put
 
 
 def packed(place: StoragePath) -> Packed | None:

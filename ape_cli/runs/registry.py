@@ -74,10 +74,6 @@ class Registry:
         Raises `RunError` if the folder of results is a file.
         """
         runs = self.folder / "runs"
-        if self.folder.exists() and not self.folder.is_dir():
-            raise RunError(
-                "the path of the results is not a folder", got=str(self.folder), fix="name a folder with `results`"
-            )
         try:
             entries = files.entries(runs)
         except OSError as error:
@@ -138,9 +134,6 @@ class Registry:
         if alike:
             what, fix = "several runs have names with this prefix", "give a longer prefix"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
-        if not names:
-            what, fix = "unknown run: there are no runs here", "train one, or name their folder with `results`"
-            raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 
     def run_for(self, config: Config, data: Dataset) -> Run:
