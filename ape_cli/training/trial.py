@@ -170,7 +170,7 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             trainer = Trainer(experiment, run, execution)
             progress, steps = trainer.progress, trainer.progress.schedule.steps
-            logged = LoggedRun(run.name, config, run.logs, steps, tuple(progress.history), progress.step)
+            logged = LoggedRun(run.name, config, run.logs, steps, tuple(map(dict, progress.history)), progress.step)
             with opened(execution.loggers, logged) as loggers:
                 code = own_files(config.scheme, config.attention, config.positions)
                 if action is RunAction.START:

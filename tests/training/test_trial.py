@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ape_cli.core.errors import ApeError, DataError, RunError
+from ape_cli.core.memory import OutOfMemoryError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.execution import ExistingRun
@@ -59,6 +61,7 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
         (ApeError("cannot write x", got=os.strerror(errno.ENOSPC)), "stopped"),
         (DataError("a shard was altered"), "stopped"),
         (OSError(errno.EIO, "Input/output error"), "stopped"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "stopped"),
         (KeyboardInterrupt(), "stopped"),
         (DivergenceError("the loss is no longer a number"), "failed"),
         (ZeroDivisionError("a bug"), "failed"),
@@ -70,7 +73,7 @@ def test_the_status_after_an_error(
 ) -> None:
     with monkeypatch.context() as patched:
         breaks(patched, error, after=2)
-        with pytest.raises(type(error)):
+        with pytest.raises(OutOfMemoryError if isinstance(error, torch.OutOfMemoryError) else type(error)):
             run(words, tmp_path)
     (found,) = open_registry(tmp_path)
     assert found.status == status

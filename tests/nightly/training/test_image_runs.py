@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ape_cli import experiment
-from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
@@ -65,15 +65,6 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
             assert other["token_accuracy"] < own["token_accuracy"] - 0.3
 
 
-def test_compiled_it_is_the_same_model(data: Dataset) -> None:
-    settled = experiment.complete(wanted(), data)
-    plain, compiled = (factory.of_experiment(experiment.of(settled, data)).eval() for _ in range(2))
-    factory.compile_around(compiled, backend="eager")
-    batch = next(data.split("test").batches(8))
-    with torch.no_grad():
-        torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
-
-
 def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
     """Inductor cannot pool images whose height and width it does not know."""
     model, seen = factory.of_experiment(experiment.of(wanted(), data)).eval(), list[tuple[Any, ...]]()
@@ -103,11 +94,3 @@ def test_from_digits_to_a_table(here: Path) -> None:
     ape("gen", "images", "--shuffled", "--n", "100")
     assert "`ape report` shows the scores side by side" in ape("eval", "--data", "images-digits-shuffled")[1]
     assert "images is not a task on trees, so it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]
-
-
-def test_a_preset_s_images_are_the_digits(here: Path) -> None:
-    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
-    ape("train", "--scheme", "none", "--task", "images", "--preset", "tiny", *small)
-    assert open_dataset("datasets/images-digits").manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
-    sweep = ["sweep", "--schemes", "none,rope", "--tasks", "images", "--preset", "tiny", *small]
-    assert "1 trained now" in ape(*sweep)[0]
