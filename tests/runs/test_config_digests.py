@@ -110,18 +110,3 @@ def test_the_width_of_the_decoder_counts_only_if_it_differs() -> None:
     assert plain == same
     assert plain.digest(FINGERPRINT) == "f057f10f" != wider.digest(FINGERPRINT)
     assert (plain.feed_forward_widths, wider.feed_forward_widths) == ([64, 64], [64, 128])
-
-
-def test_a_width_replaces_that_of_the_decoder_in_the_preset() -> None:
-    """As `epochs` replaces `steps`: a setting of `d_ff` alone is the width of all layers."""
-    for settings, widths in (
-        ({}, [512, 512, 1024, 1024]),
-        ({"d_ff": 512}, [512] * 4),
-        ({"d_ff": 96}, [96] * 4),
-        ({"d_ff": 96, "d_ff_decoder": 1024}, [96, 96, 1024, 1024]),
-        ({"d_ff_decoder": 96}, [512, 512, 96, 96]),
-    ):
-        assert (
-            ExperimentSpec(preset="neurips", scheme="rope", set=settings).config("sequence").feed_forward_widths
-            == widths
-        ), settings
