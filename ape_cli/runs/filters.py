@@ -17,28 +17,20 @@ if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
 
 
-class RunKind(NamedTuple):
-    """The properties of a run that filters compare, in the order of the fields of `Filter`.
-
-    `tasks` has all names of the run's task, the most specific one last.
-    """
-
-    schemes: tuple[str, ...]
-    tasks: tuple[str, ...]
-    presets: tuple[str, ...]
+RunKind = tuple[tuple[str, ...], ...]  # schemes, tasks and presets that a run has, in the order of `Filter`
 
 
 def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool) -> RunKind:
-    """The kind of a run. Some runs have two names for their task.
+    """What filters compare of a run. Some runs have two names for their task, the most specific one last.
 
     A tree task is also called by its linearisation, as in `tree-copy/depth`, and a task of images (`image`) by its
     source, as in `images/digits`.
 
-    >>> kind("rope", "small", "tree-copy", "depth", {}, image=False).tasks
+    >>> kind("rope", "small", "tree-copy", "depth", {}, image=False)[1]
     ('tree-copy', 'tree-copy/depth')
     """
     more = parameters.get("source") if image else order
-    return RunKind((scheme,), (task, f"{task}/{more}") if more else (task,), (preset,))
+    return (scheme,), (task, f"{task}/{more}") if more else (task,), (preset,)
 
 
 class Filter(NamedTuple):

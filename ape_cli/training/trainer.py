@@ -124,13 +124,26 @@ class Trainer:
             OutOfMemoryError: There is not enough memory.
         """
         self.loggers, progress, config = loggers, self.progress, self.config
-        mean = self.train.manifest.mean_tokens
+        device, mean = self.execution.device, self.train.manifest.mean_tokens
+        self.model.train()
+        left = itertools.islice(self.batches(), progress.schedule.steps - progress.step)
+        self._resume_clock()
         with (
             memory.explained("training", config.batch_size, mean) as watched,
             products(config.precision),
-            _stream(self.execution.device),
+            _stream(device),
+            closing(prefetch(left, _AHEAD.get(device.type, 0))) as batches,
         ):
-            self._run(watched)
+            for epoch, number, batch in batches:
+                progress.epoch, progress.batch = epoch, number
+                self.step(*watched([batch]))
+                ended = progress.step == progress.schedule.steps
+                if validates(progress, config):
+                    self._validate()
+                if progress.step % _SHOW_EVERY.get(device.type, 10) == 0 or ended:
+                    self._log(self._recent_metrics())
+                self._store(ended)
+                self._resume_clock()
         return TrainingResult(
             steps=progress.step,
             best_step=progress.best_step,
@@ -139,24 +152,6 @@ class Trainer:
             tokens_per_second=progress.tokens / max(progress.training_seconds, 1e-9),
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
-
-    def _run(self, watched: memory.LengthWatch) -> None:
-        """Train from the current step to the last one. `watched` is that of `memory.explained`."""
-        self.model.train()
-        progress, device = self.progress, self.execution.device.type
-        left = itertools.islice(self.batches(), progress.schedule.steps - progress.step)
-        self._resume_clock()
-        with closing(prefetch(left, _AHEAD.get(device, 0))) as batches:
-            for epoch, number, batch in batches:
-                progress.epoch, progress.batch = epoch, number
-                self.step(*watched([batch]))
-                ended = progress.step == progress.schedule.steps
-                if validates(progress, self.config):
-                    self._validate()
-                if progress.step % _SHOW_EVERY.get(device, 10) == 0 or ended:
-                    self._log(self._recent_metrics())
-                self._store(ended)
-                self._resume_clock()
 
     def batches(self) -> Iterator[tuple[int, int, Batch]]:
         """An endless iterator over batches that starts at the progress of the run.

@@ -7,7 +7,8 @@ already (`decide`). Then it evaluates the run on the test split, and on test row
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -116,7 +117,8 @@ def run_trial(
         warn_if_changed(run.name, config, run.record.last_own_files)
     if action is RunAction.SKIP:
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
-        _tidy(run, run.tidy)
+        with suppress(ApeError, OSError):  # for example, the folder is read-only
+            run.tidy()
     else:
         with run.writing():
             # in an object store, other processes may be training the run, each in a folder of its own
@@ -195,7 +197,8 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
     kept = run.finish(result, trainer.best, progress.history)
     if not kept:
         logger.warning(f"{run.name} was finished elsewhere in the meantime: that run is kept, and this one discarded")
-    _tidy(run, run.remove_state)
+    with suppress(ApeError, OSError):  # the state is no longer needed
+        run.remove_state()
     return kept
 
 
@@ -218,15 +221,6 @@ def _note_changes(run: Run, trainer: Trainer) -> None:
         old, new = (f"{cpu.get('products', 'an unknown library')} on {cpu.get('name')}" for cpu in (before, now))
         digits = "the last digits of its results will differ from those of a run without a stop"
         logger.warning(f"the run was trained with {old} so far, and continues with {new}: {digits}")
-
-
-def _tidy(run: Run, remove: Callable[[], None]) -> None:
-    """Remove what a finished run does not need; a warning says so if that is not possible."""
-    try:
-        remove()
-    except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
-        reason = str(error).splitlines()[0]
-        logger.warning(f"the state of {run.name} is no longer needed, and cannot be removed: {reason}")
 
 
 def _evaluations(
