@@ -87,18 +87,6 @@ def test_a_run_may_be_in_several_files_of_a_folder_if_its_copies_are_equal(two: 
     assert ape("report", "--results", "all", "--json", "--decode", "greedy")[0].count('"mean"') == 1
 
 
-def test_a_file_is_written_only_if_it_changes(two: list[Path], here: Path) -> None:
-    ape("runs", "--pack", "a.parquet")
-    before = (here / "a.parquet").stat()
-    assert ape("runs", "--pack", "a.parquet")[0] == "packed: 2 runs without weights; a.parquet contains 2\n"
-    after = (here / "a.parquet").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    for path in here.rglob("eval/*.json"):
-        path.write_text("{}")
-    assert ape("runs", "--pack", "b.parquet", code=1)[0] == "packed: 0 runs without weights; b.parquet contains 0\n"
-    assert not (here / "b.parquet").exists()
-
-
 def test_packed_runs_are_not_written(two: list[Path]) -> None:
     ape("runs", "--pack", "a.parquet")
     assert "can only be read" in ape("rm", two[0].name, "--yes", "--results", "a.parquet", code=1)[1]

@@ -82,28 +82,3 @@ def test_the_status_after_an_error(
     fix = "continue it with `resume`, or start it again with `overwrite`"
     assert caught.value.fix == (fix if status == "stopped" else f"{fix}, or change settings")
     assert run(words, tmp_path, existing=ExistingRun.RESUME).run.status == "finished"
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [(DivergenceError("it is no number"), "failed"), (ApeError("`embed` of scheme 'mine' failed"), "stopped")],
-)
-def test_a_run_without_a_state_starts_again(
-    words: Dataset,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: ApeError,
-    status: str,
-) -> None:
-    """It has nothing to lose. The user has repaired a scheme, for example, and repeats the command."""
-    caplog.set_level("INFO")
-    with monkeypatch.context() as patched:
-        breaks(patched, error, after=0)
-        for _ in range(2):  # the mistake is still there at the second attempt
-            with pytest.raises(type(error), match=re.escape(error.what)):
-                run(words, tmp_path)
-            (found,) = open_registry(tmp_path)
-            assert found.status == status
-    assert run(words, tmp_path).run.status == "finished"
-    assert caplog.text.count(f"{status} before its first checkpoint, so it starts again") == 2

@@ -59,9 +59,8 @@ class Rounds:
             kills += self._killed(at, [*self.case.words(at), *(self.case.again if kills else ())])
         _finish(at, self.case.words(at), self.case.again if kills else ())
         found = files(at)
-        different = [n for n in {*found, *self.expected} if found.get(n) != self.expected.get(n)]
-        if different:
-            raise BrokenRoundError(f"{at.name}: {[(n, self.expected.get(n), found.get(n)) for n in different]}")
+        if different := [n for n in {*found, *self.expected} if found.get(n) != self.expected.get(n)]:
+            raise BrokenRoundError(f"{at.name}: missing or different files: {different}")
         return kills
 
     def _killed(self, at: Path, words: list[str]) -> bool:

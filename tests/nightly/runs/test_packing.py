@@ -35,27 +35,6 @@ def test_writers_of_one_file_at_once_lose_nothing(results: Path, here: Path) -> 
         assert sum(1 for _ in open_registry(f"{round}.parquet")) == len(SCHEMES)
 
 
-def test_writers_of_one_object_at_once_lose_nothing(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one has read the object and not yet written it, another one adds its runs. Nobody holds a lock."""
-    write, waiting = packing._write, [*SCHEMES[1:3]]
-
-    def interrupted(path: Path, contents: packing.Contents) -> None:
-        if waiting:
-            scheme = waiting.pop()
-            packing.pack(file, [run for run in open_registry("results") if f"-{scheme}-" in run.name])
-        write(path, contents)
-
-    monkeypatch.setattr(packing, "_write", interrupted)
-    with serving() as server:
-        server.bucket("ape")
-        file = at(server.endpoint, "c.parquet")
-        first = [run for run in open_registry("results") if "-none-" in run.name]
-        assert packing.pack(file, first) == (3, [])
-        assert len([*open_registry(file)]) == 3
-        address = str(file)
-        assert ape("runs", "--unpack", address, "--results", "new")[0] == "unpacked: 3 runs to new\n"
-
-
 @pytest.mark.parametrize("there", [True, False])
 def test_runs_unpacked_to_an_object_store_at_once_lose_nothing(
     there: bool, results: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ import torch
 from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
@@ -63,22 +61,6 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
         else:
             assert own["token_accuracy"] > 0.8
             assert other["token_accuracy"] < own["token_accuracy"] - 0.3
-
-
-def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
-    """Inductor cannot pool images whose height and width it does not know."""
-    model, seen = factory.of_experiment(experiment.of(wanted(), data)).eval(), list[tuple[Any, ...]]()
-
-    def backend(graph: Any, inputs: list[Any]) -> Any:
-        read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
-        seen.extend(tuple(x.shape) for x in read if isinstance(x, torch.Tensor) and x.dtype == torch.uint8)
-        return graph.forward
-
-    factory.compile_around(model, backend=backend)  # type: ignore[arg-type]
-    with torch.no_grad():
-        for batch in data.split("test").batches(15):  # 15, 15 and 10 rows
-            model(*batch.inputs)
-    assert [tuple(map(type, shape)) for shape in seen] == [(int,) * 4, (torch.SymInt, int, int, int)]
 
 
 def test_from_digits_to_a_table(here: Path) -> None:

@@ -121,11 +121,6 @@ def test_loggers_learn_the_error_and_are_closed_if_the_run_fails(words: Dataset,
     assert [(logger.errors, logger.closed) for logger in made] == [([error], 1), ([error], 1)]
 
 
-def test_a_run_that_is_finished_opens_no_logger(words: Dataset, tmp_path: Path) -> None:
-    train(words, tmp_path)
-    assert train(words, tmp_path) == []
-
-
 def test_a_logger_that_is_unknown_or_cannot_be_used(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(loggers.names()) >= {"json-lines", "tensorboard"}
     words = ("--preset", "tiny", "--device", "cpu")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import RunError
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.loggers import LoggedRun, opened
@@ -70,14 +69,3 @@ def test_a_resumed_run_continues_its_run(tmp_path: Path, monkeypatch: pytest.Mon
         logger.log(step + 10, {"recent_loss": 1.0})
         logger.close()
     assert ids[0] == ids[1] != ids[2]  # the last one is of a run that was overwritten
-
-
-def test_what_it_says_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**given: Any) -> None:
-        raise wandb.errors.UsageError("No API key configured.")
-
-    monkeypatch.setattr(wandb, "init", refuse)
-    with pytest.raises(RunError, match=r"No API key configured[\s\S]*wandb login"):
-        WeightsAndBiases(
-            LoggedRun("run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), tmp_path, 40, ())
-        )
