@@ -106,21 +106,8 @@ class Packed(Bucket):
     copy = delete = put
 
 
-def packed(place: StoragePath) -> Packed | None:
-    """The packed runs at `place`, which is a file or a local folder of such files. None for a folder of runs.
-
-    Nothing is read yet.
-    """
-    if place.suffix == SUFFIX and not place.is_dir():
-        return _of_files(place, place)
-    if not isinstance(place, Path) or (place / "runs").exists():
-        return None
-    found = sorted(path for path in place.glob(f"*{SUFFIX}") if path.is_file())
-    return _of_files(place, *found) if found else None
-
-
-def _of_files(source: StoragePath, *found: StoragePath) -> Packed:
-    """The packed runs in some files. `source` is the file, or the folder of several."""
+def packed(source: StoragePath, *found: StoragePath) -> Packed:
+    """The packed runs in some files. `source` is the file, or the folder of several. Nothing is read yet."""
     return Packed("packed", source.name, "", source, found)
 
 
@@ -140,7 +127,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     added = list(runs)
 
     def write(version: Version | None) -> tuple[int, list[str]]:
-        old = _of_files(file, *([file] if file.exists() else []))
+        old = packed(file, *([file] if file.exists() else []))
         contents = dict(old.contents)
         refused = _add(added, old.folder, lambda path, content, _: contents.update({path: content}))[1]
         if contents != old.contents:
@@ -164,7 +151,7 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
 
     Raises `DataError` if the file cannot be read, and `ApeError` if a file cannot be written.
     """
-    source = _of_files(file, file)
+    source = packed(file, file)
     runs = [run_in(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
     written, refused = _add(
         runs, results, lambda path, content, version: files.write_bytes(results / path, content, version)

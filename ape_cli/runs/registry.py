@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import renamed
@@ -210,5 +211,9 @@ def open_registry(folder: str | StoragePath) -> Registry:
     Raises `UsageError` for an invalid address.
     """
     path = storage_path(folder)
-    packed = packing.packed(path)
-    return Registry(path if packed is None else packed.folder)
+    found: Sequence[StoragePath] = ()
+    if path.suffix == packing.SUFFIX and not path.is_dir():
+        found = [path]
+    elif isinstance(path, Path) and not (path / "runs").exists():
+        found = sorted(file for file in path.glob(f"*{packing.SUFFIX}") if file.is_file())
+    return Registry(packing.packed(path, *found).folder if found else path)
