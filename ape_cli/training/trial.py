@@ -146,9 +146,8 @@ def _refusal(run: Run, status: str | None) -> ApeError:
         return UsageError("there is no such run to resume", got=run.name, fix="leave `resume` out to start a new run")
     if status == "running":
         return run.busy()
-    what = "this run failed" if status == "failed" else "this run was started and is not finished"
     fix = "continue it with `resume`, or start it again with `overwrite`"
-    return RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
+    return RunError("this run was started and is not finished", got=f"{run.name}: {status}", fix=fix)
 
 
 def _check_unchanged(run: Run, status: str | None) -> None:
