@@ -41,7 +41,7 @@ class Shape:
     @property
     def name(self) -> str:
         """Preset, width and batch size."""
-        return f"{self.preset}, d={config.preset(self.preset).fields['d_model']}, batch {self.batch_size}"
+        return f"{self.preset}, d={config.preset(self.preset).sequence['d_model']}, batch {self.batch_size}"
 
 
 SHAPES = [Shape("small", 64, batches=3), Shape("paper", 16), Shape("paper", 64)]

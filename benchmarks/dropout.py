@@ -81,7 +81,7 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
     torch.manual_seed(1)
     model = factory.build(chosen, parse_structure(made.structure), len(made.id_names))
     (batch,) = batches_of("reverse", shape, "seq")
-    fields = config.preset(shape.preset).fields
+    fields = config.preset(shape.preset).sequence
     peer = Peer(len(made.id_names), fields["d_model"], fields["d_ff"], fields["heads"], p)
     ours, theirs = _step(model, lambda: model(*batch.inputs), batch), _step(peer, lambda: peer(batch), batch)
 

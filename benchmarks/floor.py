@@ -44,7 +44,7 @@ def measure() -> Iterator[Row]:
 def _row(name: str, shape: Shape, precision: str, bar: float | None, gflops: float, memory: float) -> Row:
     """The ratio of one scheme. `memory`: bytes per second."""
     step = Step(name, shape, task="reverse", expression="seq", decay=1.0, dropout=0.1)
-    with forward_pass(precision, CPU, config.preset(shape.preset).fields["d_model"]):
+    with forward_pass(precision, CPU, config.preset(shape.preset).sequence["d_model"]):
         operations, moved = _counted(step)
         times = [step.seconds() for _ in range(ROUNDS[shape.preset])]
     products, activations = operations / gflops / 1e9, moved / memory

@@ -42,7 +42,7 @@ def _epoch(name: str, preset: str, folder: Path) -> list[SequenceBatch]:
     made = tasks.make(name, **{k: v for k, v in chosen.sizes.items() if k in own})
     rows = chosen.rows | {"validation": 0, "test": 0}
     generation.generate(made, generation.plan(made, seed=42, rows=rows, shard_rows=ROW_GROUP), folder)
-    return list(sequences(open_dataset(folder), "train").batches(chosen.fields["batch_size"], seed=42))
+    return list(sequences(open_dataset(folder), "train").batches(chosen.sequence["batch_size"], seed=42))
 
 
 def _source(batch: SequenceBatch) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The configuration of a run: its fields, for sequences and for images, and the hash that becomes part of its name.
+"""The configuration of a run: its fields, for sequences and for images, its presets, and the hash in its name.
 
 Together with the dataset, a configuration determines a run.
 """
@@ -8,31 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationInfo, field_validator
 
-from ape_cli.core.errors import UsageError
-from ape_cli.runs.presets import PRESETS, Preset, preset
-from ape_cli.structure import StructureField
-
-__all__ = [
-    "KINDS",
-    "MODELS",
-    "PRESETS",
-    "SIZE",
-    "TRAINING",
-    "AnyConfig",
-    "Config",
-    "ImageConfig",
-    "Preset",
-    "SequenceConfig",
-    "parse_settings",
-    "parse_values",
-    "preset",
-    "read_config",
-    "settable",
-]
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.structure import StructureField, linearisation
 
 # fields that have an option of their own
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
@@ -65,6 +49,47 @@ SIZE = set(_SIZE_NAMES.split())
 
 ModelKind = Literal["encoder-decoder", "decoder"]
 MODELS: list[str] = list(get_args(ModelKind))
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings of the model and of training, and the matching sizes of the data. `presets.toml` has the values."""
+
+    about: dict[str, str]  # the model and its training, for each kind of data that the preset has
+    rows: dict[str, int]
+    sequence: dict[str, Any]
+    image: dict[str, Any] | None = None
+    sizes: dict[str, Any] = field(default_factory=dict)
+    augment: str = "none"
+    source_order: str | None = None
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """The settings for a kind of data. Raises `UsageError` if the preset has none."""
+        settings = self.image if kind == "image" else self.sequence
+        if settings is None:
+            allowed = ", ".join(name for name, other in PRESETS.items() if other.image is not None)
+            raise UsageError("this preset has no settings for images", allowed=allowed, fix="choose one")
+        return settings
+
+    def linearisation(self, order: str | None) -> str | None:
+        """The linearisation of trees, given that of the target, or of both sides as SOURCE-to-TARGET.
+
+        >>> PRESETS["neurips"].linearisation("depth"), PRESETS["paper"].linearisation("depth")
+        ('breadth-to-depth', 'depth')
+        """
+        target, source = linearisation.parse(order)
+        if self.source_order is None or source is not None:
+            return order
+        return linearisation.name(*linearisation.checked(target, self.source_order))
+
+
+_TABLES = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+PRESETS = {name: Preset(**table) for name, table in _TABLES.items()}
+
+
+def preset(name: str) -> Preset:
+    """The preset called `name`. Raises `UsageError` if there is none."""
+    return PRESETS[pick("preset", name, PRESETS)]
 
 
 class Config(BaseModel):

@@ -17,28 +17,20 @@ if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
 
 
-class RunKind(NamedTuple):
-    """The properties of a run that filters compare, in the order of the fields of `Filter`.
-
-    `tasks` has all names of the run's task, the most specific one last.
-    """
-
-    schemes: tuple[str, ...]
-    tasks: tuple[str, ...]
-    presets: tuple[str, ...]
+RunKind = tuple[tuple[str, ...], ...]  # schemes, tasks and presets that a run has, in the order of `Filter`
 
 
 def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool) -> RunKind:
-    """The kind of a run. Some runs have two names for their task.
+    """What filters compare of a run. Some runs have two names for their task, the most specific one last.
 
     A tree task is also called by its linearisation, as in `tree-copy/depth`, and a task of images (`image`) by its
     source, as in `images/digits`.
 
-    >>> kind("rope", "small", "tree-copy", "depth", {}, image=False).tasks
+    >>> kind("rope", "small", "tree-copy", "depth", {}, image=False)[1]
     ('tree-copy', 'tree-copy/depth')
     """
     more = parameters.get("source") if image else order
-    return RunKind((scheme,), (task, f"{task}/{more}") if more else (task,), (preset,))
+    return (scheme,), (task, f"{task}/{more}") if more else (task,), (preset,)
 
 
 class Filter(NamedTuple):
@@ -121,23 +113,16 @@ def selected(table: pl.DataFrame, conditions: list[str]) -> pl.DataFrame:
 
 def _plain(table: pl.DataFrame, text: str, name: str, sign: str, value: str) -> pl.Series:
     """Whether each row fulfils COLUMN SIGN VALUE. A number may be a percentage and have thousands separators."""
+    import polars as pl
+
     name = _column(table, name)
-    kind = _kind(table, name)
     if sign == "~":
-        if kind != "a text":
-            fix = "compare it by = != < <= > or >="
-            raise UsageError(f"bad `filter`: {name} is {kind}, and ~ finds a part of a text", got=text, fix=fix)
-        return table[name].str.contains(value, literal=True)
-    if kind == "a text":
+        return table[name].cast(pl.String).str.contains(value, literal=True)
+    if table.schema[name] == pl.String:
         value = f"'{value}'"
     elif _NUMBER.fullmatch(value):
         value = re.sub("%$", " / 100.0", value.replace(",", ""))
     return _fulfilled(table, text, f'"{name}" {sign.replace("==", "=")} {value}').fill_null(sign in ("!=", "<>"))
-
-
-def _kind(table: pl.DataFrame, name: str) -> str:
-    """What the values of a column are, in words."""
-    return {"String": "a text", "Boolean": "true or false"}.get(str(table.schema[name]), "a number")
 
 
 def _fulfilled(table: pl.DataFrame, text: str, sql: str) -> pl.Series:
@@ -145,16 +130,13 @@ def _fulfilled(table: pl.DataFrame, text: str, sql: str) -> pl.Series:
     import polars as pl
 
     fix = "for example status=failed, `steps is null`, or status = 'failed' or steps < 800"
-    names: list[str] = []
     try:
         expression = pl.sql_expr(sql)
-        names = sorted(set(expression.meta.root_names()))
-        for name in names:
+        for name in expression.meta.root_names():
             pick("column", name, table.columns)
         fulfilled = table.with_columns(expression.alias("fulfilled"))["fulfilled"]
     except pl.exceptions.PolarsError as error:
-        kinds = ", ".join(f"{name} is {_kind(table, name)}" for name in names)
-        raise UsageError("bad `filter`: it cannot be computed", got=text, allowed=kinds or _FORMS, fix=fix) from error
+        raise UsageError("bad `filter`: it cannot be computed", got=text, allowed=_FORMS, fix=fix) from error
     if fulfilled.dtype != pl.Boolean:
         raise UsageError("bad `filter`: it is not true or false of a run", got=text, allowed="a condition", fix=fix)
     return fulfilled

@@ -5,8 +5,8 @@ but no weights. The columns are `path`, such as `runs/RUN/run.json`, and `conten
 together, so they take a tenth of their size. A registry reads such a file like a folder:
 `open_registry("table1.parquet")`.
 
-If a run is both in the file and in a folder, packing and unpacking join what is whole of it. Two records that
-contradict each other are not joined.
+If a run is both in the file and in a folder, packing and unpacking add the evaluations that the other copy lacks. A
+copy that is damaged or contradicts the other one is refused by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -99,35 +98,16 @@ class Packed(Bucket):
         """The folder of results."""
         return RemotePath(self, self.name)
 
-    def put(self, key: str, local: Path, expected: Version | None = None) -> None:
-        """Raises `PlaceError`."""
+    def put(self, *_: Any, **__: Any) -> None:
+        """Raises `PlaceError`, as `copy` and `delete` do."""
         fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
         raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
 
-    def copy(self, key: str, target: str) -> None:
-        """Raises `PlaceError`."""
-        self.put(target, Path())
-
-    def delete(self, key: str) -> None:
-        """Raises `PlaceError`."""
-        self.put(key, Path())
+    copy = delete = put
 
 
-def packed(place: StoragePath) -> Packed | None:
-    """The packed runs at `place`, which is a file or a local folder of such files. None for a folder of runs.
-
-    Nothing is read yet.
-    """
-    if place.suffix == SUFFIX and not place.is_dir():
-        return _of_files(place, place)
-    if not isinstance(place, Path) or (place / "runs").exists():
-        return None
-    found = sorted(path for path in place.glob(f"*{SUFFIX}") if path.is_file())
-    return _of_files(place, *found) if found else None
-
-
-def _of_files(source: StoragePath, *found: StoragePath) -> Packed:
-    """The packed runs in some files. `source` is the file, or the folder of several."""
+def packed(source: StoragePath, *found: StoragePath) -> Packed:
+    """The packed runs in some files. `source` is the file, or the folder of several. Nothing is read yet."""
     return Packed("packed", source.name, "", source, found)
 
 
@@ -147,7 +127,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     added = list(runs)
 
     def write(version: Version | None) -> tuple[int, list[str]]:
-        old = _of_files(file, *([file] if file.exists() else []))
+        old = packed(file, *([file] if file.exists() else []))
         contents = dict(old.contents)
         refused = _add(added, old.folder, lambda path, content, _: contents.update({path: content}))[1]
         if contents != old.contents:
@@ -163,7 +143,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
 def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]]:
     """Add the runs in a file to a folder of results.
 
-    A run that is in the folder already gets the evaluations that it lacks, and whole files in place of damaged ones.
+    A run that is in the folder already gets the evaluations that it lacks.
 
     Returns the number of runs that were written, the number of those that were complete already, and a line of text
     about each run that was refused, because it is damaged, contradicts the one in the folder, or that one is not
@@ -171,7 +151,7 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
 
     Raises `DataError` if the file cannot be read, and `ApeError` if a file cannot be written.
     """
-    source = _of_files(file, file)
+    source = packed(file, file)
     runs = [run_in(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
     written, refused = _add(
         runs, results, lambda path, content, version: files.write_bytes(results / path, content, version)
@@ -189,11 +169,7 @@ def _add(runs: Iterable[Run], to: StoragePath, write: _Write) -> tuple[int, list
         there = run_in(to / "runs" / run.name)
         try:
             with there.writing(_PATIENCE):
-                lacking = files.updated(there.folder / RECORD, partial(_join, there, run, write))
-                weights = there.folder / WEIGHTS
-                if lacking and weights.is_file() and files.sha256(weights) != there.read().files.get(WEIGHTS):
-                    files.remove(weights)  # they were damaged too
-            written += lacking
+                written += files.updated(there.folder / RECORD, partial(_join, there, run, write))
         except (RunError, BusyError) as error:
             refused.append(f"{run.name}: {error.summary}")
     return written, refused
@@ -208,30 +184,27 @@ def _join(there: Run, run: Run, write: _Write, version: Version | None) -> bool:
 
 
 def _lacking(there: Run, run: Run) -> Contents:
-    """The files that a copy of a finished run, which need not exist, lacks or has damaged, by their names.
+    """The files that a copy of a finished run, which need not exist, lacks, by their names. run.json is the last one.
 
-    run.json is the last one, and lists what is whole of either copy.
-
-    Raises `RunError` if the run is damaged, or if the copies contradict each other: their records differ in more than
+    Raises `RunError` if a copy is damaged, or if the copies contradict each other: their records differ in more than
     the files that they list, or a file differs; and `BusyError` if one of them is not finished.
     """
-    known, old, stored = _finished(run), Contents(), None
-    with suppress(RunError):  # there is no copy, or its run.json is damaged
-        stored = _finished(there)
-    other = stored or known
-    listed = known.files | other.files
-    if known.model_copy(update={"files": listed}) != other.model_copy(update={"files": other.files | known.files}):
+    known = _finished(run)
+    contents = {name: run.content(name) for name in known.files.keys() - {WEIGHTS}}
+    index = files.read_bytes(run.folder / RECORD)
+    if not there.exists():
+        return contents | {RECORD: index}
+    stored = _finished(there)
+    for name in stored.files.keys() - {WEIGHTS}:
+        there.content(name)
+    joined = stored.model_copy(update={"files": dict(sorted((stored.files | known.files).items()))})
+    if joined != known.model_copy(update={"files": known.files | stored.files}):
         got, fix = f"{there.folder} and {run.folder}", "remove the wrong one, or keep them apart"
         raise RunError("the records of two copies of a run contradict each other", got=got, fix=fix)
-    new = {name: run.content(name) for name in known.files.keys() - {WEIGHTS}}
-    for name in other.files.keys() - {WEIGHTS}:
-        with suppress(RunError):
-            old[name] = there.content(name)
-    whole = {name: listed[name] for name in sorted(listed) if name in {WEIGHTS, *old, *new}}
-    joined, lacking = known.model_copy(update={"files": whole}), dict(new.items() - old.items())
-    if stored != joined:
-        lacking[RECORD] = files.read_bytes(run.folder / RECORD) if known == joined else record.text(joined).encode()
-    return lacking
+    if joined == stored:
+        return {}
+    lacking = {name: content for name, content in contents.items() if name not in stored.files}
+    return lacking | {RECORD: index if joined == known else record.text(joined).encode()}
 
 
 def _finished(run: Run) -> RunRecord:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import renamed
@@ -74,10 +75,6 @@ class Registry:
         Raises `RunError` if the folder of results is a file.
         """
         runs = self.folder / "runs"
-        if self.folder.exists() and not self.folder.is_dir():
-            raise RunError(
-                "the path of the results is not a folder", got=str(self.folder), fix="name a folder with `results`"
-            )
         try:
             entries = files.entries(runs)
         except OSError as error:
@@ -138,9 +135,6 @@ class Registry:
         if alike:
             what, fix = "several runs have names with this prefix", "give a longer prefix"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
-        if not names:
-            what, fix = "unknown run: there are no runs here", "train one, or name their folder with `results`"
-            raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 
     def run_for(self, config: Config, data: Dataset) -> Run:
@@ -217,5 +211,9 @@ def open_registry(folder: str | StoragePath) -> Registry:
     Raises `UsageError` for an invalid address.
     """
     path = storage_path(folder)
-    packed = packing.packed(path)
-    return Registry(path if packed is None else packed.folder)
+    found: Sequence[StoragePath] = ()
+    if path.suffix == packing.SUFFIX and not path.is_dir():
+        found = [path]
+    elif isinstance(path, Path) and not (path / "runs").exists():
+        found = sorted(file for file in path.glob(f"*{packing.SUFFIX}") if file.is_file())
+    return Registry(packing.packed(path, *found).folder if found else path)

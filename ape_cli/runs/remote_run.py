@@ -36,10 +36,6 @@ class RemoteRun(Run):
     folder: RemotePath
     one_process = False
 
-    def __init__(self, folder: RemotePath) -> None:
-        """Nothing is read; the folder need not exist."""
-        super().__init__(folder)
-
     @cached_property
     def attempt(self) -> RemotePath:
         """The folder in which this process trains the run."""

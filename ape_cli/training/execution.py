@@ -12,17 +12,15 @@ rounding and the masks of dropout, which each rank draws from its own stream.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
-import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum, auto
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -44,53 +42,14 @@ from ape_cli.training.loggers import LoggerFactory
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
-logger = logging.getLogger(__name__)
-
 _POLL = 0.05  # seconds between two looks at the store
-_PATIENCE = 300.0  # seconds until a rank no longer waits for another one that has not started
-_SILENCE = 5.0  # seconds until it says that it waits
+_PATIENCE = timedelta(minutes=5)  # until a process no longer waits for others to start
 
 Stored = tuple[Tensors, dict[str, Any]]
 
 
 class RankFailedError(RunError):
     """Another rank of the process group has failed or ended."""
-
-
-class Wait:
-    """The wait for another process. It is announced after `_SILENCE` seconds, and ends after `_PATIENCE` seconds."""
-
-    def __init__(self) -> None:
-        """Begin to wait."""
-        self.begin, self.announced = time.monotonic(), False
-
-    def a_moment(self, what: str, reason: str | None = None) -> None:
-        """Wait for `what` a little longer. Raises `RankFailedError`, with the `reason`, if it has taken too long."""
-        passed = time.monotonic() - self.begin
-        if passed > _PATIENCE:
-            fix = "start all processes of the run within this time, and look for errors in the output of each"
-            raise RankFailedError(f"waited {_PATIENCE:.0f} seconds for {what}", got=reason, fix=fix)
-        if passed > _SILENCE and not self.announced:
-            logger.info("waiting for %s, for at most %.0f seconds", what, _PATIENCE)
-            self.announced = True
-        time.sleep(_POLL)
-
-
-def await_store(rank: int, host: str, port: int) -> None:
-    """Wait until a process listens at the address of the store. torch's own wait cannot be interrupted.
-
-    Raises `RankFailedError` if none does in time.
-    """
-    wait = Wait()
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=1.0).close()
-        except OSError as error:
-            wait.a_moment(
-                f"rank 0 of this run at MASTER_ADDR:MASTER_PORT, {host}:{port}; this is rank {rank}", str(error)
-            )
-        else:
-            return
 
 
 class ProcessGroup:
@@ -201,32 +160,16 @@ class DistributedGroup(ProcessGroup):
             value = make()
             self.store.set(key, json.dumps(value))
             return value
-        with self._losing_store():
-            while not self.store.check([key]):
-                self._check_others()
-                time.sleep(_POLL)
-            return json.loads(self.store.get(key))
+        self._wait_for(key)
+        return json.loads(self.store.get(key))
 
-    def meet(self, point: str) -> None:
-        """Wait until all ranks are at this point. Raises `RankFailedError` if one fails or does not come in time."""
-        with self._losing_store():
-            self.store.set(f"{point}/{self.rank}", "")
-            missing, wait = list(range(self.size)), Wait()
-            while missing := [rank for rank in missing if not self.store.check([f"{point}/{rank}"])]:
-                self._check_others()
-                ranks = ", ".join(map(str, missing))
-                wait.a_moment(f"rank {ranks} of the {self.size} processes of this run")
-
-    def _check_others(self) -> None:
-        """Raises `RankFailedError` if another rank has failed."""
-        if self.store.check(["failed"]):
-            raise RankFailedError("another process of this run has failed")
-
-    @contextmanager
-    def _losing_store(self) -> Iterator[None]:
-        """Within this context, the loss of the store raises `RankFailedError`."""
+    def _wait_for(self, *keys: str) -> None:
+        """Wait until all keys are set. Raises `RankFailedError` if another rank fails or ends before."""
         try:
-            yield
+            while not self.store.check(list(keys)):
+                if self.store.check(["failed"]):
+                    raise RankFailedError("another process of this run has failed")
+                time.sleep(_POLL)
         except RuntimeError as error:  # the process that holds the store has ended
             raise RankFailedError("the first process of this run has ended") from error
 
@@ -244,7 +187,8 @@ class DistributedGroup(ProcessGroup):
         """Initialise the group, and destroy it at the end. Raises `RankFailedError` if another rank has ended."""
         import torch.distributed as dist
 
-        self.meet("group")  # torch's own wait for a rank that has failed takes half an hour
+        self.store.set(f"ready/{self.rank}", "")
+        self._wait_for(*(f"ready/{rank}" for rank in range(self.size)))  # torch would wait for a failed rank for long
 
         # DistributedDataParallel imports this module, whose default arguments keep the group that exists at this time.
         # The group's threads would then outlive the group, and a process that ends while they run may abort.
@@ -357,8 +301,7 @@ def joined() -> Iterator[ProcessGroup]:
     """The process group that torchrun's variables describe, or the group of a single process without them.
 
     If the block raises errors, only the first rank that fails raises its error. The other ranks exit with the exit
-    codes of their errors. Raises `UsageError` if the variables are wrong, and `RankFailedError` if a process does not
-    start.
+    codes of their errors. Raises `UsageError` if the variables are wrong, or if a process does not start.
     """
     if not is_launched():
         yield SINGLE_PROCESS
@@ -368,7 +311,6 @@ def joined() -> Iterator[ProcessGroup]:
     group = _from_environment()
     try:
         with nullcontext() if group.first else messages_to(lambda message: None):  # the first rank logs them
-            group.meet("start")
             yield group
         if dist.is_initialized():  # the run was stopped
             group.any(True)  # torchrun ends all ranks once one has ended, so all wait until the state is stored
@@ -398,34 +340,14 @@ def _free_group(error: BaseException) -> None:
 
 
 def _from_environment() -> DistributedGroup:
-    """The group of torchrun's variables, for which the first rank, or torchrun itself, holds the store.
+    """The group of torchrun's variables. Raises `UsageError` if they are wrong, or if a process does not start."""
+    from torch.distributed.rendezvous import rendezvous
 
-    Raises `UsageError` if they are wrong, or if the store cannot be created or reached.
-    """
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
-    from torch.distributed.distributed_c10d import PrefixStore
-
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR")
-    values = {name: os.environ.get(name, "") for name in names}
-    host = values["MASTER_ADDR"]
-    wrong = partial(
-        UsageError,
-        "the processes of this run cannot find each other",
-        allowed="RANK below WORLD_SIZE, and in all processes the same MASTER_ADDR and MASTER_PORT, a free port",
-        fix="start the command with torchrun, which sets these variables, or unset RANK",
-    )
-    got = ", ".join(f"{name}={value or 'unset'}" for name, value in values.items())
     try:
-        rank, size, local, port = (int(values[name]) for name in names[:4])
-    except ValueError:
-        raise wrong(got=got) from None
-    if not (host and 0 <= rank < size and 0 <= local and 0 < port < 2**16):
-        raise wrong(got=got)
-    holds_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    if not holds_store:
-        await_store(rank, host, port)
-    try:
-        store = TCPStore(host, port, size, holds_store, wait_for_workers=False)
-    except RuntimeError as error:
-        raise wrong(got=f"{got}: {str(error).splitlines()[0]}") from error
-    return DistributedGroup(rank, size, local, PrefixStore("ape", store))
+        local = int(os.environ["LOCAL_RANK"])
+        store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
+    except (ValueError, RuntimeError) as error:
+        fix = "start the command with torchrun, which sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or unset RANK"
+        got = str(error).splitlines()[0]
+        raise UsageError("the processes of this run cannot find each other", got=got, fix=fix) from error
+    return DistributedGroup(rank, size, local, store)

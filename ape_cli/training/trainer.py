@@ -39,21 +39,19 @@ from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Progress, RecentSums, Store, Tensors, pack, restore_streams, streams, unpack
 from ape_cli.models.device import check_precision, products, tune
-from ape_cli.models.factory import compile_around, of_experiment, user_parts
+from ape_cli.models.factory import compile_around, of_experiment
 from ape_cli.models.transformer import Model, forward, loss
 from ape_cli.position import planner
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
-from ape_cli.training.least_memory import check_memory
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.schedule import earlier_schedule, learning_rate, schedule, validates
 
 _SHOW_EVERY = {"cuda": 50}  # steps, 10 on other devices; reading the results of a GPU waits for it
 _AHEAD = {"cuda": 3}  # batches that a thread makes ahead; on a CPU the step uses all cores, and a thread slows it down
 _SAVE_EVERY = 60.0  # seconds; a killed run loses at most the work of this time
-_SAVE_SHARE = 0.02  # at a validation, state is stored if that takes at most this share of the time
 _T = TypeVar("_T")
 
 
@@ -77,8 +75,7 @@ class Trainer:
 
         Raises:
             DataError: A split is empty.
-            UsageError: The precision or the compilation is not possible on the device, or a step needs more memory
-                than there is.
+            UsageError: The precision or the compilation is not possible on the device.
             RunError: The stored state does not fit the run.
         """
         config, data, device = experiment.config, experiment.data, execution.device
@@ -102,7 +99,6 @@ class Trainer:
                 compile_around(self.model)
             self.optimiser = _optimiser(config, self.model, device)
             self.progress, self.best = self._restored(new)  # the best weights are on the CPU
-            check_memory(self.model, config, self.train, self.progress, device, execution.group.size)
         self.parallel = execution.group.parallel(self.model)
         # the steps of several processes wait for one another, so they are not recorded
         waits = self.model.scheme.waits_for_positions and config.positions != PLAIN
@@ -112,7 +108,6 @@ class Trainer:
         self.unread: list[tuple[Tensor, Tensor]] = []  # nats and correct labels of each step, scalars on the device
         self.loggers: Sequence[MetricLogger] = ()
         self.clocked = self.saved = time.perf_counter()  # when the clock was last read, and a checkpoint last stored
-        self.saving = 0.0  # seconds that the last checkpoint took
 
     @property
     def epochs(self) -> float:
@@ -129,13 +124,26 @@ class Trainer:
             OutOfMemoryError: There is not enough memory.
         """
         self.loggers, progress, config = loggers, self.progress, self.config
-        mean = self.train.manifest.mean_tokens
+        device, mean = self.execution.device, self.train.manifest.mean_tokens
+        self.model.train()
+        left = itertools.islice(self.batches(), progress.schedule.steps - progress.step)
+        self._resume_clock()
         with (
             memory.explained("training", config.batch_size, mean) as watched,
             products(config.precision),
-            _stream(self.execution.device),
+            _stream(device),
+            closing(prefetch(left, _AHEAD.get(device.type, 0))) as batches,
         ):
-            self._run(watched)
+            for epoch, number, batch in batches:
+                progress.epoch, progress.batch = epoch, number
+                self.step(*watched([batch]))
+                ended = progress.step == progress.schedule.steps
+                if validates(progress, config):
+                    self._validate()
+                if progress.step % _SHOW_EVERY.get(device.type, 10) == 0 or ended:
+                    self._log(self._recent_metrics())
+                self._store(ended)
+                self._resume_clock()
         return TrainingResult(
             steps=progress.step,
             best_step=progress.best_step,
@@ -144,24 +152,6 @@ class Trainer:
             tokens_per_second=progress.tokens / max(progress.training_seconds, 1e-9),
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
-
-    def _run(self, watched: memory.LengthWatch) -> None:
-        """Train from the current step to the last one. `watched` is that of `memory.explained`."""
-        self.model.train()
-        progress, device = self.progress, self.execution.device.type
-        left = itertools.islice(self.batches(), progress.schedule.steps - progress.step)
-        self._resume_clock()
-        with closing(prefetch(left, _AHEAD.get(device, 0))) as batches:
-            for epoch, number, batch in batches:
-                progress.epoch, progress.batch = epoch, number
-                self.step(*watched([batch]))
-                ended, validated = progress.step == progress.schedule.steps, validates(progress, self.config)
-                if validated:
-                    self._validate()
-                if progress.step % _SHOW_EVERY.get(device, 10) == 0 or ended:
-                    self._log(self._recent_metrics())
-                self._store(validated, ended)
-                self._resume_clock()
 
     def batches(self) -> Iterator[tuple[int, int, Batch]]:
         """An endless iterator over batches that starts at the progress of the run.
@@ -335,9 +325,9 @@ class Trainer:
             raise RunError("the stored state does not fit the run", got=got, fix=fix) from error
         return progress, best
 
-    def _store(self, validated: bool, ended: bool) -> None:
+    def _store(self, ended: bool) -> None:
         """Store a checkpoint if one is due. Raises `Stopped` if the run was asked to stop before its last step."""
-        stops, due = self.execution.group.any(self.execution.stop(), self.due(validated))
+        stops, due = self.execution.group.any(self.execution.stop(), self.due())
         if stops or ended or due:
             self._read()
             for logger in self.loggers:
@@ -346,20 +336,16 @@ class Trainer:
         if stops and not ended:
             raise Stopped
 
-    def due(self, validated: bool) -> bool:
-        """Whether it is time to store a checkpoint. This is always False on a rank without a store.
-
-        `validated`: whether a validation was just done.
-        """
-        patience = self.saving / _SAVE_SHARE if validated else _SAVE_EVERY
-        return self.store is not None and time.perf_counter() - self.saved > min(patience, _SAVE_EVERY)
+    def due(self) -> bool:
+        """Whether it is time to store a checkpoint. This is always False on a rank without a store."""
+        return self.store is not None and time.perf_counter() - self.saved > _SAVE_EVERY
 
     def save(self) -> None:
         """Store a checkpoint. All ranks call this method, after the results of all steps are read.
 
         Raises `DivergenceError` if a weight is not finite.
         """
-        start, progress = time.perf_counter(), self.progress
+        progress = self.progress
         drawn = self.execution.group.gather(streams(self.execution.device))
         if self.store is not None:
             best = self.best if progress.best_step != progress.step else None
@@ -367,7 +353,6 @@ class Trainer:
             self._clock()
             self.store.save_state(tensors, progress.model_dump())
         self.saved = time.perf_counter()
-        self.saving = self.saved - start
 
     def _weights(self) -> Tensors:
         """The current weights, on the CPU. Raises `DivergenceError` if one of them is not finite."""
@@ -379,14 +364,11 @@ class Trainer:
         return {name: value.cpu() for name, value in weights.items()}
 
     def _diverged(self, step: int) -> DivergenceError:
-        """The error for a loss or a weight that is not finite, noticed at `step`.
-
-        What the first step computes does not depend on the learning rate. Its gradient shows in the loss of the second.
-        """
-        config, fix = self.config, "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
-        if step <= 2 and (own := user_parts(config.scheme, config.attention, config.positions)):
-            fix = f"find what is not finite in the values or gradients of {' or '.join(own)}, and correct it"
+        """The error for a loss or a weight that is not finite, noticed at `step`."""
         got = f"step {step} of {self.progress.schedule.steps}"
+        fix = "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
+        if step <= 2:  # the learning rate has not acted yet
+            fix += "; correct a scheme or attention of your own that gives values or gradients that are not finite"
         return DivergenceError("the loss is no longer a number", got=got, fix=fix)
 
 

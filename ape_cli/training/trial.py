@@ -7,7 +7,8 @@ already (`decide`). Then it evaluates the run on the test split, and on test row
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -116,7 +117,8 @@ def run_trial(
         warn_if_changed(run.name, config, run.record.last_own_files)
     if action is RunAction.SKIP:
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
-        _tidy(run, run.tidy)
+        with suppress(ApeError, OSError):  # for example, the folder is read-only
+            run.tidy()
     else:
         with run.writing():
             # in an object store, other processes may be training the run, each in a folder of its own
@@ -144,9 +146,8 @@ def _refusal(run: Run, status: str | None) -> ApeError:
         return UsageError("there is no such run to resume", got=run.name, fix="leave `resume` out to start a new run")
     if status == "running":
         return run.busy()
-    what = "this run failed" if status == "failed" else "this run was started and is not finished"
     fix = "continue it with `resume`, or start it again with `overwrite`"
-    return RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
+    return RunError("this run was started and is not finished", got=f"{run.name}: {status}", fix=fix)
 
 
 def _check_unchanged(run: Run, status: str | None) -> None:
@@ -170,7 +171,7 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             trainer = Trainer(experiment, run, execution)
             progress, steps = trainer.progress, trainer.progress.schedule.steps
-            logged = LoggedRun(run.name, config, run.logs, steps, tuple(progress.history), progress.step)
+            logged = LoggedRun(run.name, config, run.logs, steps, tuple(map(dict, progress.history)), progress.step)
             with opened(execution.loggers, logged) as loggers:
                 code = own_files(config.scheme, config.attention, config.positions)
                 if action is RunAction.START:
@@ -195,7 +196,8 @@ def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execu
     kept = run.finish(result, trainer.best, progress.history)
     if not kept:
         logger.warning(f"{run.name} was finished elsewhere in the meantime: that run is kept, and this one discarded")
-    _tidy(run, run.remove_state)
+    with suppress(ApeError, OSError):  # the state is no longer needed
+        run.remove_state()
     return kept
 
 
@@ -212,50 +214,31 @@ def _note_training(run: Run, trainer: Trainer) -> None:
 
 
 def _note_changes(run: Run, trainer: Trainer) -> None:
-    """Log a message if the run resumes with other arithmetic, or with another number of processes."""
-    execution, before, now = trainer.execution, run.record.last_processor, processor()
-    if execution.device.type == "cpu" and before and before != now:
+    """Log a warning if the run resumes with other arithmetic."""
+    before, now = run.record.last_processor, processor()
+    if trainer.execution.device.type == "cpu" and before and before != now:
         old, new = (f"{cpu.get('products', 'an unknown library')} on {cpu.get('name')}" for cpu in (before, now))
         digits = "the last digits of its results will differ from those of a run without a stop"
         logger.warning(f"the run was trained with {old} so far, and continues with {new}: {digits}")
-    processes, size = run.record.processes, execution.group.size
-    if processes != size:
-        same = "the batches are the same" + (", the masks of dropout are not" if trainer.config.dropout else "")
-        earlier = f"{processes} process{'' if processes == 1 else 'es'}"
-        logger.info(f"the run was trained in {earlier} so far, and continues in {size}: {same}")
-
-
-def _tidy(run: Run, remove: Callable[[], None]) -> None:
-    """Remove what a finished run does not need; a warning says so if that is not possible."""
-    try:
-        remove()
-    except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
-        reason = str(error).splitlines()[0]
-        logger.warning(f"the state of {run.name} is no longer needed, and cannot be removed: {reason}")
 
 
 def _evaluations(
     run: Run, experiment: Experiment, execution: Execution, tests: ExtraEvaluations, others: Sequence[Dataset]
 ) -> list[dict[str, Any]]:
     """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
-    data, device, stop = experiment.data, execution.device, execution.stop
-    own_rows = data.plan.rows["test"]
-    if not own_rows:
+    data, evaluations = experiment.data, []
+    if not data.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
-    evaluations = []
     for tested in (data, *others):
         for decode in tests.decodings(tested):
             evaluation = run.evaluation(evaluate.name_of(tested, "test", decode))
-            if evaluation is None and tested is data and own_rows:
-                with slow_step(f"evaluating on {own_rows:,} test rows, {decode} decoding"):
-                    evaluation = evaluate.evaluate(
-                        run, experiment, split="test", decode=decode, device=device, stop=stop
-                    )
-            elif evaluation is None and tested.plan.rows["test"]:
-                logger.info(f"evaluating at other sizes: {tested.name}, {decode} decoding")
-                rows = evaluate.rows_at_once(tested.split("test"))
-                evaluation = evaluate.evaluate(
-                    run, tested, split="test", decode=decode, device=device, batch_size=rows, stop=stop
-                )
+            rows = tested.plan.rows["test"]
+            if evaluation is None and rows:
+                options: dict[str, Any] = {"device": execution.device, "stop": execution.stop}
+                if tested is not data:
+                    options["batch_size"] = evaluate.rows_at_once(tested.split("test"))
+                with slow_step(f"evaluating on {rows:,} test rows of {tested.name}, {decode} decoding"):
+                    on = experiment if tested is data else tested
+                    evaluation = evaluate.evaluate(run, on, split="test", decode=decode, **options)
             evaluations += [] if evaluation is None else [evaluation]
     return evaluations

@@ -31,16 +31,16 @@ def images(preset: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("config", "digest", "without_seed"),
     [
-        (PAPER.fields | {"preset": "paper", "scheme": "rope"}, "5940358b", "98588e72"),
+        (PAPER.sequence | {"preset": "paper", "scheme": "rope"}, "5940358b", "98588e72"),
         (
-            SMALL.fields
+            SMALL.sequence
             | {"preset": "small", "scheme": "orthogonal", "structure": "tree(2)*seq", "seed": 43}
             | {"scheme_options": {"flow": True}},
             "7236aea0",
             "b84410bb",
         ),
         (
-            TINY.fields | {"preset": "tiny", "scheme": "learned", "max_size": 7} | LATER_FIELDS,
+            TINY.sequence | {"preset": "tiny", "scheme": "learned", "max_size": 7} | LATER_FIELDS,
             "cb28175d",
             "e9eb409b",
         ),
@@ -95,33 +95,18 @@ def test_a_nested_zero_has_no_sign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stored_configuration_keeps_its_digest() -> None:
     """A run that was trained with -0.0 is still read, with the name that it has."""
-    fields = TINY.fields | {"preset": "tiny", "scheme": "rope"}
+    fields = TINY.sequence | {"preset": "tiny", "scheme": "rope"}
     old, new = (read_config(fields | {"dropout": zero}).digest(FINGERPRINT) for zero in (-0.0, 0.0))
     assert (old, new) == ("6be419a1", "f057f10f")
 
 
 def test_the_width_of_the_decoder_counts_only_if_it_differs() -> None:
     """So runs of before this field keep their names, and a model has one name however its widths are written."""
-    wide = {"d_ff_decoder": 2 * TINY.fields["d_ff"]}
+    wide = {"d_ff_decoder": 2 * TINY.sequence["d_ff"]}
     plain, same, wider = (
         ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
-        for settings in ({}, {"d_ff_decoder": TINY.fields["d_ff"]}, wide)
+        for settings in ({}, {"d_ff_decoder": TINY.sequence["d_ff"]}, wide)
     )
     assert plain == same
     assert plain.digest(FINGERPRINT) == "f057f10f" != wider.digest(FINGERPRINT)
     assert (plain.feed_forward_widths, wider.feed_forward_widths) == ([64, 64], [64, 128])
-
-
-def test_a_width_replaces_that_of_the_decoder_in_the_preset() -> None:
-    """As `epochs` replaces `steps`: a setting of `d_ff` alone is the width of all layers."""
-    for settings, widths in (
-        ({}, [512, 512, 1024, 1024]),
-        ({"d_ff": 512}, [512] * 4),
-        ({"d_ff": 96}, [96] * 4),
-        ({"d_ff": 96, "d_ff_decoder": 1024}, [96, 96, 1024, 1024]),
-        ({"d_ff_decoder": 96}, [512, 512, 96, 96]),
-    ):
-        assert (
-            ExperimentSpec(preset="neurips", scheme="rope", set=settings).config("sequence").feed_forward_widths
-            == widths
-        ), settings

@@ -66,7 +66,7 @@ def test_a_changed_byte_is_noticed(where: Path, name: str) -> None:
     (path,) = (path for path in files_of(found) if path.name.endswith(name))
     whole = path.read_bytes()
     chosen = random.Random(1)
-    for place in chosen.sample(range(len(whole)), 60):
+    for place in chosen.sample(range(len(whole)), 20):
         changed = bytearray(whole)
         changed[place] ^= 1 << chosen.randrange(8)
         path.write_bytes(changed)
@@ -167,18 +167,6 @@ def test_a_run_that_was_never_started_is_not_damaged(where: Path) -> None:
     (where / "runs" / "copy-rope-1-0123abcd" / ".lock").touch()
     assert ape("verify", "--results", str(where))[0] == "2 runs, 0 damaged\n"
     assert "0123abcd" not in "".join(ape("runs", "--results", str(where)))
-
-
-def test_damage_is_named_under_the_table(where: Path) -> None:
-    """On the terminal with the reason, and in the file under the table."""
-    found = first(where)
-    edit(Path(str(found.folder)) / "run.json", lambda about: about["result"].update(best_accuracy=7.5))
-    for style in ("markdown", "latex", "html"):
-        out, err = ape("report", "--results", str(where), "--format", style)
-        assert f"left out: {found.name}: " in err
-        shown = out.replace("\\_", "_")
-        assert f"Left out, because they cannot be read or compared: {found.name}." in shown
-    assert "750" not in ape("runs", "--results", str(where))[0]
 
 
 def test_the_dataset_of_a_run_is_not_what_it_was(where: Path, words: Dataset, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,22 +168,6 @@ def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) 
     assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
-def test_a_full_disk_while_training_is_an_error_like_any_other(
-    words: Dataset, tmp_path: Path, monkeypatch: Any
-) -> None:
-    import safetensors.torch
-
-    def full(*args: Any, **kwargs: Any) -> None:
-        raise safetensors.SafetensorError("No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(safetensors.torch, "save_file", full)
-        with pytest.raises(ApeError, match=r"cannot write[\s\S]*No space left"):
-            run(words, tmp_path)
-    assert not list(tmp_path.rglob("*.safetensors"))
-    assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
-
-
 def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path)
     done.run.update(status="running")
@@ -194,13 +177,6 @@ def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path:
         for options in ({}, {"existing": ExistingRun.RESUME}):
             with pytest.raises(BusyError, match="another process"):
                 run(words, tmp_path, **options)
-
-
-def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
-    wanted = resolve(lr_peak=1e30, lr_initial=1e30)
-    with pytest.raises(RunError, match="no longer a number"):
-        trial.run_trial(experiment.of(wanted, words), open_registry(tmp_path), Execution(CPU))
-    assert next(iter(open_registry(tmp_path))).status == "failed"
 
 
 # Damage
@@ -297,16 +273,3 @@ def test_a_kill_before_an_evaluation_is_listed(words: Dataset, tmp_path: Path) -
     assert not again.trained
     assert again.evaluation == done.evaluation
     assert Run(done.run.folder).read() == known
-
-
-def test_a_run_is_read_once_and_written_thrice(words: Dataset, tmp_path: Path) -> None:
-    """At the start, at the end, and with its evaluation, before which it is read."""
-    opened: list[tuple[str, str]] = []
-
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and "run.json" in str(arguments[0]):
-            opened.append((Path(str(arguments[0])).name, str(arguments[2])))
-
-    sys.addaudithook(watch)
-    run(words, tmp_path)
-    assert len([name for name, _ in opened if name == "run.json"]) == 1

@@ -55,7 +55,7 @@ def test_multiplications_are_counted_by_hand(here: Path) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_has_a_time(here: Path, preset: str) -> None:
-    for task in ("copy,tree-copy", "images") if PRESETS[preset].images else ("copy,tree-copy",):
+    for task in ("copy,tree-copy", "images") if PRESETS[preset].image else ("copy,tree-copy",):
         out, _ = ape("sweep", "--schemes", "rope,none", "--tasks", task, "--preset", preset, *DRY)
         assert "?" not in out
         assert "estimated from the size of the model (usually within a factor of 3)" in " ".join(out.split())

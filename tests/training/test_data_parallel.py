@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import Any
 
 import numpy as np
@@ -148,70 +146,23 @@ def test_a_rank_that_the_state_does_not_know_begins_a_stream() -> None:
 # Roles of ranks
 
 
-def test_a_rank_whose_store_has_gone_says_so() -> None:
-    """The first process holds the store, and may end before the others hear why."""
-
-    class Gone:
-        def check(self, keys: list[str]) -> bool:
-            raise RuntimeError("Connection reset by peer")
-
-    with pytest.raises(RankFailedError, match="the first process of this run has ended"):
-        DistributedGroup(1, 2, 1, Gone()).broadcast(lambda: None)  # type: ignore[arg-type]
-
-
-def test_without_torchrun_s_variables_one_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given in ({}, {"RANK": "0", "WORLD_SIZE": "4"}, {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}):
-        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-            monkeypatch.delenv(name, raising=False)
-        for name, value in given.items():
-            monkeypatch.setenv(name, value)
-        with execution.joined() as world:
-            assert world is SINGLE_PROCESS
-
-
-def launched(monkeypatch: pytest.MonkeyPatch, **given: str | None) -> None:
-    """The environment variables of a process that torchrun starts."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
-    usual = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    for name, value in (usual | given).items():
-        if value is None:
-            monkeypatch.delenv(name, raising=False)
-        else:
-            monkeypatch.setenv(name, value)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("RANK", "first"), ("RANK", "2"), ("MASTER_PORT", None), ("MASTER_PORT", "70000"), ("MASTER_ADDR", None)],
-)
-def test_variables_that_make_no_sense_are_said(name: str, value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    launched(monkeypatch, **{name: value})
-    with pytest.raises(UsageError, match=f"cannot find each other[^$]*{name}={value or 'unset'}"), execution.joined():
+def test_a_rank_that_waits_learns_that_another_one_has_failed() -> None:
+    """Only the first one that fails reports its error."""
+    store = HashStore()
+    ranks = [DistributedGroup(rank, 3, rank, store) for rank in range(3)]
+    assert ranks[0].broadcast(lambda: [1, "a"]) == ranks[1].broadcast(lambda: None) == [1, "a"]
+    assert ranks[1].reports_error()
+    assert not ranks[2].reports_error()
+    with pytest.raises(RankFailedError), ranks[0].initialised(CPU):
         pass
 
 
-@pytest.mark.parametrize(("rank", "missing"), [("0", "rank 1 of the 2 processes"), ("1", "rank 0 of this run at")])
-def test_a_rank_says_which_one_it_waits_for_and_gives_up(
-    rank: str, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(execution, "_PATIENCE", 0.4)
-    monkeypatch.setattr(execution, "_SILENCE", 0.1)
-    launched(monkeypatch, RANK=rank)
-    caplog.set_level("INFO")
-    with pytest.raises(RankFailedError, match=f"waited 0 seconds for {missing}"), execution.joined():
-        pytest.fail("one process is missing")
-    assert [missing in line for line in caplog.messages] == [True]
-    if rank == "1":
-        assert os.environ["MASTER_PORT"] in caplog.messages[0]
-
-
-def test_a_rank_that_fails_before_the_others_meet_it_ends_their_wait() -> None:
-    """As the store of torchrun, one that all processes reach."""
-    store = HashStore()
-    ranks = [DistributedGroup(rank, 3, rank, store) for rank in range(3)]
-    assert ranks[1].reports_error()
-    for rank in (0, 2):
-        with pytest.raises(RankFailedError, match="another process of this run has failed"):
-            ranks[rank].meet("group")
+def test_a_group_is_of_several_processes_that_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    with execution.joined() as group:
+        assert group is SINGLE_PROCESS
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(UsageError, match="MASTER_ADDR"), execution.joined():
+        pass

@@ -77,7 +77,7 @@ def test_the_published_paper_s_schedule() -> None:
     assert preset.rows == {"train": 6_000, "validation": 2_000, "test": 2_000}
     found = planned("neurips", rows=preset.rows["train"])
     assert found == Schedule(steps=94 * 400, warmup=1880, validate_every=0)
-    assert (found.steps, preset.fields["validate_every_epochs"]) == (37_600, 5)
+    assert (found.steps, preset.sequence["validate_every_epochs"]) == (37_600, 5)
 
 
 def test_the_warm_up_is_the_smallest_whole_number_that_is_not_below_its_fraction() -> None:

@@ -19,7 +19,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ape_cli.core import plugins, user_parts
@@ -94,14 +94,13 @@ def load(name: str) -> LoggerFactory:
 def opened(factories: Sequence[LoggerFactory], run: LoggedRun) -> Iterator[list[MetricLogger]]:
     """Open loggers for a run. Each of them is closed at the end of the block.
 
-    If the block ends with an error, each of them is told before. Each has a copy of `run`, which it may change.
+    If the block ends with an error, each of them is told before.
     """
     with ExitStack() as stack:
         loggers: list[MetricLogger] = []
         for make in factories:
-            history = [dict(row) for row in run.history]
             with user_parts.explained(make if isinstance(make, type) else None):
-                loggers.append(make(replace(run, config=run.config.model_copy(deep=True), history=history)))
+                loggers.append(make(run))
             stack.callback(loggers[-1].close)
         try:
             yield loggers

@@ -14,19 +14,14 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.nightly.kill.cases import CASES, files, prepare, start
 
 _PATIENCE = 90.0  # seconds in which a repeated command may find the lock of a killed process; those of workers last 60
-_ALONE = 20.0  # seconds after which no process of a killed command may be left
 
 
 class BrokenRoundError(Exception):
@@ -40,13 +35,13 @@ class Rounds:
         """Runs the command once without a kill, to know its files and its duration."""
         self.name, self.case, self.inputs, self.folder = name, CASES[name], inputs, folder
         self.chosen = random.Random(f"{seed} {name}")
-        at = self.place("straight")
+        at = self.new_folder("straight")
         begin = time.monotonic()
         _finish(at, self.case.words(at))
         self.seconds = time.monotonic() - begin
         self.expected = files(at)
 
-    def place(self, name: str) -> Path:
+    def new_folder(self, name: str) -> Path:
         """A new folder with the inputs of the command."""
         at = self.folder / f"{self.name}-{name}"
         at.mkdir()
@@ -54,33 +49,22 @@ class Rounds:
             shutil.copytree(self.inputs / needed, at / needed)
         return at
 
-    def until(self, kills: int) -> Iterator[int]:
-        """Makes rounds until the command was killed so many times; yields the kills of each round.
+    def round(self, number: int) -> int:
+        """Kills the command once to three times, and repeats it. Returns the number of kills.
 
-        Raises `BrokenRoundError`.
+        Raises `BrokenRoundError` if it leaves other files than a command that was not killed.
         """
-        number = done = 0
-        while done < kills:
-            number += 1
-            at = self.place(str(number))
-            attempts, killed = min(self.chosen.randint(1, 3), kills - done), 0
-            sessions = []
-            for _ in range(attempts):
-                words = [*self.case.words(at), *(self.case.again if killed else ())]
-                process, was_killed = self._killed(at, words)
-                sessions.append(process.pid)
-                killed += was_killed
-            try:
-                _finish(at, self.case.words(at), self.case.again if killed else ())
-                self._compare(at)
-                _ended(sessions)
-            except BrokenRoundError as error:
-                raise BrokenRoundError(f"{at.name}: {error}") from error
-            done += killed
-            yield killed
+        at, kills = self.new_folder(str(number)), 0
+        for _ in range(self.chosen.randint(1, 3)):
+            kills += self._killed(at, [*self.case.words(at), *(self.case.again if kills else ())])
+        _finish(at, self.case.words(at), self.case.again if kills else ())
+        found = files(at)
+        if different := [n for n in {*found, *self.expected} if found.get(n) != self.expected.get(n)]:
+            raise BrokenRoundError(f"{at.name}: missing or different files: {different}")
+        return kills
 
-    def _killed(self, at: Path, words: list[str]) -> tuple[subprocess.Popen[str], bool]:
-        """Starts the command and kills it at a random moment. Returns it, and whether it was alive at that moment."""
+    def _killed(self, at: Path, words: list[str]) -> bool:
+        """Starts the command and kills it at a random moment. Returns whether it was alive at that moment."""
         process = start(words, at)
         earliest = self.chosen.choice([0.0, 0.4, 0.6, 0.9])  # most moments lie after the imports
         time.sleep(self.seconds * self.chosen.uniform(earliest, 1.0))
@@ -88,17 +72,7 @@ class Rounds:
         if process.poll() is None:
             (os.killpg if whole else os.kill)(process.pid, signal.SIGKILL)
         process.communicate()
-        return process, process.returncode == -signal.SIGKILL
-
-    def _compare(self, at: Path) -> None:
-        """Compares the files with those of a command that was not killed. Raises `BrokenRoundError` if they differ."""
-        contents = files(at)
-        if contents.keys() != self.expected.keys():
-            raise BrokenRoundError(f"other files: {sorted(contents.keys() ^ self.expected.keys())}")
-        different = [name for name, content in contents.items() if content != self.expected[name]]
-        if different:
-            name = different[0]
-            raise BrokenRoundError(f"other contents: {different}; {_difference(self.expected[name], contents[name])}")
+        return process.returncode == -signal.SIGKILL
 
 
 def _finish(at: Path, words: list[str], again: tuple[str, ...] = ()) -> None:
@@ -116,31 +90,6 @@ def _finish(at: Path, words: list[str], again: tuple[str, ...] = ()) -> None:
         time.sleep(1)
 
 
-def _difference(expected: bytes, found: bytes) -> str:
-    """Where two contents begin to differ, in words."""
-    begin = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), 0)
-    here = slice(max(0, begin - 60), begin + 60)
-    return f"expected …{expected[here]!r}…, found …{found[here]!r}…"
-
-
-def _ended(sessions: list[int]) -> None:
-    """Waits for the processes of killed commands. Raises `BrokenRoundError` if one is left."""
-    until = time.monotonic() + _ALONE
-    while any(_exists(session) for session in sessions):
-        if time.monotonic() > until:
-            raise BrokenRoundError("a process of a killed command is still running")
-        time.sleep(0.1)
-
-
-def _exists(session: int) -> bool:
-    """Whether a process of this session is alive."""
-    try:
-        os.killpg(session, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def main() -> int:
     """Runs all rounds, prints the number of kills of each case, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.nightly.kill", description=__doc__)
@@ -148,30 +97,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", choices=CASES, help="only this command")
     options = parser.parse_args()
-    names = [options.case] if options.case else list(CASES)
-    shares = [options.kills // len(names) + (i < options.kills % len(names)) for i in range(len(names))]
-    kills_of: Counter[str] = Counter()
-    findings: list[str] = []
+    names, findings = [options.case] if options.case else list(CASES), 0
     with tempfile.TemporaryDirectory(prefix="ape-kill-") as folder:
         inputs = Path(folder, "inputs")
         inputs.mkdir()
         prepare(inputs)
-
-        def work(name: str, kills: int) -> None:
+        for name in names:
+            kills = number = 0
             try:
-                for killed in Rounds(name, inputs, Path(folder), options.seed).until(kills):
-                    kills_of[name] += killed
+                rounds = Rounds(name, inputs, Path(folder), options.seed)
+                while kills < options.kills / len(names):
+                    number += 1
+                    kills += rounds.round(number)
             except BrokenRoundError as error:
-                findings.append(f"{name}: {error}")
-                print(findings[-1], flush=True)
-
-        with ThreadPoolExecutor(2) as pool:
-            for job in [pool.submit(work, name, share) for name, share in zip(names, shares, strict=True)]:
-                job.result()
-    for name, kills in sorted(kills_of.items()):
-        print(f"{name}: {kills} kills")
-    print(f"{kills_of.total()} kills, {len(findings)} findings")
-    return 1 if findings or kills_of.total() < options.kills else 0
+                findings += 1
+                print(f"{name}: {error}")
+            print(f"{name}: {kills} kills", flush=True)
+    print(f"{findings} findings")
+    return min(findings, 1)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def start(words: list[str], folder: Path) -> subprocess.Popen[str]:
     """Starts a command in a session of its own, with its own folder for temporary files."""
     own = folder / "tmp"
     own.mkdir(exist_ok=True)
-    return started("-m", "ape_cli", *words, where=folder, TMPDIR=str(own), OMP_NUM_THREADS="1", COLUMNS="200")
+    return started("-m", "ape_cli", *words, where=folder, TMPDIR=str(own), OMP_NUM_THREADS="1", APE_COMMIT="0" * 40)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ape_cli.runs import packing
@@ -36,27 +33,6 @@ def test_writers_of_one_file_at_once_lose_nothing(results: Path, here: Path) -> 
             assert process.wait(120) == 0, process.communicate()
             process.communicate()
         assert sum(1 for _ in open_registry(f"{round}.parquet")) == len(SCHEMES)
-
-
-def test_writers_of_one_object_at_once_lose_nothing(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one has read the object and not yet written it, another one adds its runs. Nobody holds a lock."""
-    write, waiting = packing._write, [*SCHEMES[1:3]]
-
-    def interrupted(path: Path, contents: packing.Contents) -> None:
-        if waiting:
-            scheme = waiting.pop()
-            packing.pack(file, [run for run in open_registry("results") if f"-{scheme}-" in run.name])
-        write(path, contents)
-
-    monkeypatch.setattr(packing, "_write", interrupted)
-    with serving() as server:
-        server.bucket("ape")
-        file = at(server.endpoint, "c.parquet")
-        first = [run for run in open_registry("results") if "-none-" in run.name]
-        assert packing.pack(file, first) == (3, [])
-        assert len([*open_registry(file)]) == 3
-        address = str(file)
-        assert ape("runs", "--unpack", address, "--results", "new")[0] == "unpacked: 3 runs to new\n"
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -91,14 +67,3 @@ def test_runs_unpacked_to_an_object_store_at_once_lose_nothing(
         (run,) = open_registry(to)
         assert len(run.read().files) == 3
         assert run.problems() == []
-
-
-@pytest.mark.parametrize("content", ["nothing", "garbage"])
-def test_a_process_ends_as_it_should_after_it_has_read_a_file(content: str, here: Path) -> None:
-    """pyarrow's threads must not release a file of Python when the interpreter has ended, which aborts the process."""
-    rows: dict[str, Any] = {"path": [], "content": []} if content == "nothing" else {"path": ["x"], "content": [b"x"]}
-    pq.write_table(pa.table(rows, pa.schema({"path": pa.string(), "content": pa.binary()})), "x.parquet")
-    for _ in range(15 if content == "nothing" else 5):
-        process = started("-m", "ape_cli", "runs", "--unpack", "x.parquet", where=here)
-        process.communicate(timeout=60)
-        assert process.returncode == (0 if content == "nothing" else 1)

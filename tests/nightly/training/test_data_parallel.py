@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -20,8 +19,7 @@ from ape_cli.cli import app
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from tests import interpreters
-from tests.conftest import ROOT, write
-from tests.training.loggers.test_contract import train
+from tests.conftest import write
 
 
 def free_port() -> str:
@@ -97,52 +95,15 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
 
 
 def test_one_of_several_processes_answers(words: Dataset, tmp_path: Path) -> None:
-    """A dry run, an error of the command line, and a command that is not for several processes."""
+    """A dry run, and an error of the command line."""
     given = ("--data", str(words.folder), "--preset", "tiny", "--scheme", "rope")
     (code, out, err), other = two(tmp_path, *given, "--dry-run", "--json")
     assert (code, other) == (0, (0, "", ""))
     assert json.loads(out)["state"] == "new"
     assert err.count("training rows") == 1
-    for wrong, what in (
-        (("--task", "copy"), "`data` already names a dataset"),
-        (("--order", "sideways"), "error:"),
-        (("--set", "depth=1"), "unknown setting"),
-    ):
-        ended = two(tmp_path, *given, *wrong)
-        assert ended[0][0] == 2
-        assert ended[1][0] in (1, 2)
-        assert [out for _, out, _ in ended] == ["", ""], ended
-        assert "".join(err for *_, err in ended).count("error:") == 1
-        assert what in "".join(err for *_, err in ended)
-    train(words, tmp_path)
-    process = begin(tmp_path, "--split", "validation", "--json", "--results", str(tmp_path), command="eval")
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    (scored,) = json.loads(out)
-    assert scored["split"] == "validation"
-    assert err.count("`ape eval` runs in the first process of torchrun only") == 1
-
-
-GROUP = """
-import sys
-from pathlib import Path
-import torch
-from ape_cli.training import execution
-
-with execution.joined() as world:
-    with world.initialised(torch.device("cpu")):
-        model = world.parallel(torch.nn.Linear(2, 2))
-        model(torch.ones(1, 2)).sum().backward()
-        del model
-    print(sum("gloo" in path.read_text() for path in Path("/proc/self/task").glob("*/comm")))
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_no_thread_of_the_group_outlives_it() -> None:
-    """A process that ends while such a thread runs may abort after its work is done."""
-    said = ranked("-c", GROUP, here=ROOT)
-    assert [(code, out) for code, out, _ in said] == [(0, "0\n")] * 2, said
+    (code, *first), (_, *second) = two(tmp_path, *given, "--set", "depth=1")
+    assert code == 2
+    assert "".join(first + second).count("error: ") == 1
 
 
 LONG = ["--scheme", "rope", "--task", "reverse", "--preset", "tiny", "--seed", "5", "--set", "dropout=0.1",
@@ -198,39 +159,3 @@ def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Pa
     ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)
     assert "error: cannot write" in ended[0][2]
     assert "File too large" in failed(ended, tmp_path / "results", "stopped")
-
-
-@pytest.mark.parametrize("rank", ["0", "1"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_rank_that_waits_for_a_missing_one_can_be_stopped(rank: str, number: int, tmp_path: Path) -> None:
-    alone = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-    process = interpreters.started(*("-m", "ape_cli", "train", *LONG), where=tmp_path, MASTER_PORT=free_port(), **alone)
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith(f"waiting for rank {1 - int(rank)} of")
-    process.send_signal(number)
-    out, err = process.communicate(timeout=10)
-    assert (process.returncode, out) == (130, "")
-    assert err == "interrupted: run the same command again to continue\n"
-
-
-APART = """
-import sys
-import torch
-from ape_cli.core.errors import DataError
-from ape_cli.training import execution
-
-with execution.joined() as world:
-    world.broadcast(lambda: 1)
-    if not world.first:
-        raise DataError("this machine cannot read the dataset")
-    with world.initialised(torch.device("cpu")):
-        pass
-"""
-
-
-def test_an_error_in_one_rank_before_the_training_ends_the_others() -> None:
-    """torch itself would wait for the rank for half an hour."""
-    first, second = ranked("-c", APART, here=ROOT)
-    assert (first[0], second[0]) == (1, 1)
-    assert "cannot read the dataset" in second[2]
-    assert "Error" not in first[2]

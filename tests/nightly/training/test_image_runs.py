@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from ape_cli import experiment
-from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
@@ -65,31 +63,6 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
             assert other["token_accuracy"] < own["token_accuracy"] - 0.3
 
 
-def test_compiled_it_is_the_same_model(data: Dataset) -> None:
-    settled = experiment.complete(wanted(), data)
-    plain, compiled = (factory.of_experiment(experiment.of(settled, data)).eval() for _ in range(2))
-    factory.compile_around(compiled, backend="eager")
-    batch = next(data.split("test").batches(8))
-    with torch.no_grad():
-        torch.testing.assert_close(compiled(*batch.inputs), plain(*batch.inputs))
-
-
-def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
-    """Inductor cannot pool images whose height and width it does not know."""
-    model, seen = factory.of_experiment(experiment.of(wanted(), data)).eval(), list[tuple[Any, ...]]()
-
-    def backend(graph: Any, inputs: list[Any]) -> Any:
-        read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
-        seen.extend(tuple(x.shape) for x in read if isinstance(x, torch.Tensor) and x.dtype == torch.uint8)
-        return graph.forward
-
-    factory.compile_around(model, backend=backend)  # type: ignore[arg-type]
-    with torch.no_grad():
-        for batch in data.split("test").batches(15):  # 15, 15 and 10 rows
-            model(*batch.inputs)
-    assert [tuple(map(type, shape)) for shape in seen] == [(int,) * 4, (torch.SymInt, int, int, int)]
-
-
 def test_from_digits_to_a_table(here: Path) -> None:
     ape("gen", "images", "--source", "digits", "--n", "100")
     small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
@@ -103,11 +76,3 @@ def test_from_digits_to_a_table(here: Path) -> None:
     ape("gen", "images", "--shuffled", "--n", "100")
     assert "`ape report` shows the scores side by side" in ape("eval", "--data", "images-digits-shuffled")[1]
     assert "images is not a task on trees, so it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]
-
-
-def test_a_preset_s_images_are_the_digits(here: Path) -> None:
-    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
-    ape("train", "--scheme", "none", "--task", "images", "--preset", "tiny", *small)
-    assert open_dataset("datasets/images-digits").manifest.plan.rows == {"train": 1295, "validation": 143, "test": 359}
-    sweep = ["sweep", "--schemes", "none,rope", "--tasks", "images", "--preset", "tiny", *small]
-    assert "1 trained now" in ape(*sweep)[0]

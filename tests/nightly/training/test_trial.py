@@ -60,10 +60,10 @@ import os, runpy, signal
 from ape_cli.training import trainer
 trainer._SAVE_EVERY = 0.1
 real = trainer.Trainer.due
-def due(self, validated):
+def due(self):
     if self.progress.step == 517:
         os.kill(os.getpid(), signal.SIGKILL)
-    return real(self, validated)
+    return real(self)
 trainer.Trainer.due = due
 runpy.run_module("ape_cli", run_name="__main__")
 """

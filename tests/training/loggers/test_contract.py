@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,41 +94,6 @@ def test_each_logger_gets_steps_and_validations_and_is_closed_once(words: Datase
     assert (one.run.name, one.run.steps, one.run.step, list(one.run.history)) == (run.name, 25, 0, [])
 
 
-def test_each_logger_has_copies_of_its_own(words: Dataset, tmp_path: Path) -> None:
-    """The first one changes whatever it receives, in a run that is resumed."""
-    given: list[tuple[LoggedRun, list[dict[str, float]]]] = []
-
-    class Changes(Recorder):
-        def __init__(self, run: LoggedRun) -> None:
-            super().__init__(run)
-            given.append((run, []))
-            if len(given) == 1:
-                run.config.scheme_options.clear()
-                for row in run.history:
-                    row.clear()  # type: ignore[attr-defined]
-
-        def log(self, step: int, metrics: Mapping[str, float]) -> None:
-            given[-1][1].append(dict(metrics))
-            metrics.clear()  # type: ignore[attr-defined]
-
-    asked = iter(range(100))
-    settings = {"steps": 25, "validate_every_steps": 10, "base": 50.0}
-    chosen = ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
-    for existing, stop in ((ExistingRun.REFUSE, lambda: next(asked) == 13), (ExistingRun.RESUME, lambda: False)):
-        given.clear()
-        how = Execution(CPU, loggers=[Changes, Changes], stop=stop)
-        with suppress(Stopped):
-            trial.run_trial(experiment.of(chosen, words), open_registry(tmp_path), how, existing=existing)
-    _, (second, of_second) = given
-    assert second.config.scheme_options == {"base": 50.0}
-    assert [row["step"] for row in second.history] == [10]
-    assert of_second
-    assert all(of_second)
-    (run,) = open_registry(tmp_path)
-    assert run.read().config.scheme_options == {"base": 50.0}
-    assert run.history()["step"].to_list() == [10, 20, 25]
-
-
 def test_the_recent_loss_is_that_of_the_steps_since_the_last_time(words: Dataset, tmp_path: Path) -> None:
     """The loss since the last validation is a mean of the losses in between, weighted by their labels."""
     one, _ = train(words, tmp_path, settings={"steps": 20, "validate_every_steps": 20})
@@ -155,11 +119,6 @@ def test_loggers_learn_the_error_and_are_closed_if_the_run_fails(words: Dataset,
     error = made[0].error  # type: ignore[attr-defined]
     assert isinstance(error, RunError)
     assert [(logger.errors, logger.closed) for logger in made] == [([error], 1), ([error], 1)]
-
-
-def test_a_run_that_is_finished_opens_no_logger(words: Dataset, tmp_path: Path) -> None:
-    train(words, tmp_path)
-    assert train(words, tmp_path) == []
 
 
 def test_a_logger_that_is_unknown_or_cannot_be_used(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

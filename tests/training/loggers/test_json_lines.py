@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from ape_cli import experiment
 from ape_cli.core.errors import RunError
-from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.training.execution import Execution
-from ape_cli.training.loggers import LoggedRun, MetricLogger
+from ape_cli.training.loggers import LoggedRun
 from ape_cli.training.loggers.json_lines import JsonLines
-from ape_cli.training.trainer import Trainer
 from tests.conftest import ape
-from tests.training.test_checkpointing import Killed
-from tests.training.test_trainer import CPU, Memory, tiny
 
 
 def logged(folder: Path, step: int = 0) -> JsonLines:
@@ -50,45 +42,6 @@ def test_what_was_logged_after_the_stored_state_is_logged_again(tmp_path: Path) 
     resumed.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["recent_loss"]) for line in lines] == [(10, 1.0), (20, 2.0), (30, 9.0)]
-
-
-def test_a_killed_run_has_logged_what_its_state_has_behind_it(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The state of step 23 is stored before the only validation, and the process ends at step 30 without a word.
-
-    With the lines of the resumed run, each step is in the log once, as in that of a run that was not killed.
-    """
-    chosen = experiment.of(tiny("none", words, steps=50, validate_every_steps=50), words)
-    monkeypatch.setattr(Trainer, "due", lambda self, validated: self.progress.step == 23)
-
-    def lines(name: str, kill: int) -> list[dict[str, float]]:
-        store, path = Memory(), tmp_path / name
-        running = Trainer(chosen, store, Execution(CPU))
-        with pytest.raises(Killed) if kill else nullcontext():
-            running.run([logged(path), Ending(kill)])
-        if kill:
-            running = Trainer(chosen, store, Execution(CPU))
-            running.run([logged(path, running.progress.step)])
-        found = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-        return [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in found]
-
-    straight = lines("straight", 0)
-    assert [line["step"] for line in straight] == [10, 20, 30, 40, 50, 50]
-    assert lines("killed", 30) == straight
-
-
-class Ending(MetricLogger):
-    """A logger with which the process ends at a step. Nothing is closed."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        if step == self.step:
-            raise Killed
-
-    def close(self) -> None: ...
 
 
 def test_a_damaged_log_is_refused(tmp_path: Path) -> None:

@@ -13,23 +13,11 @@ import pytest
 
 from ape_cli.runs.registry import open_registry
 from tests.conftest import elsewhere
-from tests.interpreters import python
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("trackio") is None, reason="the extra `trackio` is not installed"
 )
 SIZES = ("--preset", "tiny", "--device", "cpu", "--set", "steps=20", "--set", "validate_every_steps=5")
-RESUMED = """
-from pathlib import Path
-from ape_cli.experiment import ExperimentSpec
-from ape_cli.training.loggers import LoggedRun
-from ape_cli.training.loggers.trackio import Trackio
-for step in (0, 20, 0):
-    config = ExperimentSpec(preset="tiny", scheme="rope").config("sequence")
-    logger = Trackio(LoggedRun("run", config, Path("logs"), 40, (), step))
-    logger.log(step + 10, {"recent_loss": 1.0})
-    logger.close()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +49,3 @@ def test_train_and_sweep_log_every_metric(tmp_path: Path) -> None:
         validations = [{"step": step, **row} for step, row in found if "validation_loss" in row]
         assert validations == run.history().to_dicts()
         assert [step for step, row in found if "recent_loss" in row] == [10, 20]
-
-
-def test_a_resumed_run_continues_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACKIO_PROJECT", "mine")
-    python("-c", RESUMED)
-    found = rows(tmp_path / "trackio" / "mine.db", "run_id, step", "metrics")
-    assert [step for _, step in found] == [10, 30, 10]
-    first, second, third = (run for run, _ in found)
-    assert first == second != third  # the last one is of a run that was overwritten
