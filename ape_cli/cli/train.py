@@ -72,7 +72,6 @@ def train(
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment.generalisation import LengthGeneralisation
     from ape_cli.experiment.resolution import prepared
-    from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers, trial
@@ -84,40 +83,39 @@ def train(
         device = group.device(choose_device(execution.device, execution.threads))
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         given = _given(request, execution.precision)
-        with located(request.file, given):
-            spec, preset_is_default = _merged(request.file, given, device.type, folders.datasets)
-            check_precision(spec.precision, device)
-            registry = open_registry(folders.results)
-            if execution.dry_run:
-                if group.first:
-                    experiment = _resolved(spec, request.source_order, folders.datasets, preset_is_default)
-                    print_plan(experiment, spec.tests, registry, as_json)
-                return
-            experiment = group.experiment(
-                lambda: prepared(_resolved(spec, request.source_order, folders.datasets, preset_is_default))
-            )
-            with _stoppable(group) as stop:
-                how = Execution(device, execution.compiled, stop, group, chosen_loggers)
-                others = []
-                if group.first:
-                    if line := remark(spec.precision, device, experiment.config.d_model):
-                        print_note(line)
-                    # before training, so that nothing is lost if the test rows do not fit
-                    sizes = LengthGeneralisation(folders.datasets)
-                    others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
-                try:
-                    done = trial.run_trial(
-                        experiment,
-                        registry,
-                        how,
-                        existing=_allowed(existing),
-                        test=not request.no_eval,
-                        tests=spec.tests,
-                        others=others,
-                    )
-                except Stopped:
-                    logger.info("stopped; run the same command with --resume to continue")
-                    done = None
+        spec, preset_is_default = _merged(request.file, given, device.type, folders.datasets)
+        check_precision(spec.precision, device)
+        registry = open_registry(folders.results)
+        if execution.dry_run:
+            if group.first:
+                experiment = _resolved(spec, request.source_order, folders.datasets, preset_is_default)
+                print_plan(experiment, spec.tests, registry, as_json)
+            return
+        experiment = group.experiment(
+            lambda: prepared(_resolved(spec, request.source_order, folders.datasets, preset_is_default))
+        )
+        with _stoppable(group) as stop:
+            how = Execution(device, execution.compiled, stop, group, chosen_loggers)
+            others = []
+            if group.first:
+                if line := remark(spec.precision, device, experiment.config.d_model):
+                    print_note(line)
+                # before training, so that nothing is lost if the test rows do not fit
+                sizes = LengthGeneralisation(folders.datasets)
+                others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
+            try:
+                done = trial.run_trial(
+                    experiment,
+                    registry,
+                    how,
+                    existing=_allowed(existing),
+                    test=not request.no_eval,
+                    tests=spec.tests,
+                    others=others,
+                )
+            except Stopped:
+                logger.info("stopped; run the same command with --resume to continue")
+                done = None
     if done is None:
         raise typer.Exit(130)
     if group.first:
@@ -157,14 +155,13 @@ def _merged(
 ) -> tuple[ExperimentSpec, bool]:
     """What is asked for, by a file and by what is `given` instead of its fields, and whether neither names a preset."""
     from ape_cli.experiment.spec import ExperimentSpec, default_preset, merge
-    from ape_cli.experiment.spec_files import located, read
+    from ape_cli.experiment.spec_files import read
 
-    with located(file, given, whole=True):
-        asked = given if file is None else merge(read(file), given)
-        spec = merge(ExperimentSpec(preset=default_preset(device)), asked)
-        spec.check()
-        if spec.data is not None:
-            spec = spec.model_copy(update={"data": existing_dataset(spec.data, datasets)})
+    asked = given if file is None else merge(read(file), given)
+    spec = merge(ExperimentSpec(preset=default_preset(device)), asked)
+    spec.check()
+    if spec.data is not None:
+        spec = spec.model_copy(update={"data": existing_dataset(spec.data, datasets)})
     return spec, "preset" not in asked.model_fields_set
 
 
