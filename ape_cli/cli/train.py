@@ -183,9 +183,8 @@ def _resolved(
         fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
         raise UsageError(what, got=f"--source-order {source_order}", fix=fix)
     experiment = resolve(spec, find_dataset(spec, datasets))
-    if experiment.is_sized:
-        # raises an error for bad options before anything is written
-        make_scheme(experiment.config, experiment.reading.structure)
+    if experiment.data.missing and experiment.is_sized:
+        make_scheme(experiment.config, experiment.reading.structure)  # raises an error for bad options before `gen`
     note_unused(spec, experiment.data.folder)
     about = preset.about[experiment.data.kind]
     logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if preset_is_default else ''}")

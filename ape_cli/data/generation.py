@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,13 +56,6 @@ class GenerationResult:
     written: int
 
 
-class WrittenShard(NamedTuple):
-    """A shard that was written, and the sources of its rows."""
-
-    shard: Shard
-    sources: Sources
-
-
 def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
     """Check the options of a command and make its plan.
 
@@ -72,8 +64,6 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
     if task.tagged and task.source_order is not None:
         got = f"a source in {task.source_order} order with a target in {task.order} order"
         raise UsageError("tags are in the order of the source", got=got, fix="leave `source_order` out")
-    if not 0 <= seed < 2**63:
-        raise UsageError("bad `seed`", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
     try:
         return DatasetPlan(
             task=task.name,
@@ -112,7 +102,8 @@ def generate(
     `ApeError` if it cannot be written, or if a user's own task breaks a rule.
     """
     user_parts.check_once(task, RULES, task)
-    with _working_in(out):
+    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait until it has finished")
+    with files.locked(out / output_folder.LOCK, busy):
         output_folder.check_ours(out)
         manifest = None if overwrite else output_folder.existing(out, plan)
         plan = plan if manifest is None else manifest.plan  # equal, but with 6 instead of 6.0 its digest differs
@@ -125,13 +116,12 @@ def generate(
                 for opened in files.each(lambda shard: open_shard(out, plan, shard), list(shards.values()), out):
                     opened.close()
         else:
-            output_folder.check_space(out, task, sum(plan.rows.values()))
             shards = output_folder.kept_shards(out, task, plan)
         todo = [p for p in pieces if p.file not in shards]
         if manifest is None or todo:
             made = _make(task, plan, out, todo, engine, tick)
-            shards |= {file: written.shard for file, written in made.items()}
-            complete = _manifest(task, plan, out, shards, {file: written.sources for file, written in made.items()})
+            shards |= {file: shard for file, (shard, _) in made.items()}
+            complete = _manifest(task, plan, out, shards, {file: sources for file, (_, sources) in made.items()})
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
                 what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
                 raise DataError(what, fix="generate the whole dataset again with `overwrite`")
@@ -141,27 +131,9 @@ def generate(
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
 
 
-@contextmanager
-def _working_in(out: StoragePath) -> Iterator[None]:
-    """Lock the folder for this process, and create it if needed. Raises `BusyError` if it is locked.
-
-    A folder that was created here and is still empty at the end is removed.
-    """
-    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait until it has finished")
-    new = not out.exists()
-    files.folder(out)
-    try:
-        with files.locked(out / output_folder.LOCK, busy):
-            yield
-    finally:
-        if new:
-            with suppress(OSError):  # the folder is not empty, so it is kept
-                out.rmdir()
-
-
 def _make(
     task: BaseTask, plan: DatasetPlan, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
-) -> dict[str, WrittenShard]:
+) -> dict[str, tuple[Shard, Sources]]:
     """Write the shards, in this process or by an executor. Returns them by file name."""
     tick = tick or (lambda rows: None)
     if engine is None or not todo:
@@ -189,7 +161,7 @@ def _make(
 
 def _write_for(
     context: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str
-) -> WrittenShard:
+) -> tuple[Shard, Sources]:
     """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
     def tick(rows: int) -> None:
@@ -202,11 +174,13 @@ def _write_for(
 
 def write_shard(
     task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick
-) -> WrittenShard:
+) -> tuple[Shard, Sources]:
     """Write one shard. It is a function of `task`, `seed`, `piece` and the digest of the plan alone."""
     total, shared, sources = (0, 0), 0, list[Sources]()
     cost = task.mean_tokens + task.mean_target_tokens
-    with _reused_memory(), files.replacing(out / piece.file) as temporary:
+    runtime.keep_memory()
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own gives freed memory back, and asks for it again
+    with files.replacing(out / piece.file) as temporary:
         with parquet.writer(temporary, task.columns) as writer:
             for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, parquet.ROW_GROUP))):
                 parts = []
@@ -224,22 +198,7 @@ def write_shard(
             parquet.add_note(writer, {"plan": plan_digest, "file": piece.file, "content": total, "shared": shared})
         digest = files.sha256(temporary)
     shard = Shard(file=piece.file, rows=len(piece.rows), sha256=digest, content=total, shared=shared)
-    return WrittenShard(shard, overlap.joined(sources))
-
-
-@contextmanager
-def _reused_memory() -> Iterator[None]:
-    """Use the system allocator, so that freed Arrow memory is reused.
-
-    Arrow's own pool gives hundreds of megabytes back to the operating system in a row group.
-    """
-    runtime.keep_memory()
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
+    return shard, overlap.joined(sources)
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:

@@ -18,8 +18,6 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -30,7 +28,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import files, image_rows, parquet, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Structure, StructureField, linearisation
+from ape_cli.structure import StructureField, linearisation
 from ape_cli.structure.linearisation import Order
 
 _MOST_SHARDS = 20_000
@@ -79,16 +77,14 @@ class DatasetPlan(Frozen):
 
     def differences(self, other: DatasetPlan) -> list[str]:
         """The fields in which another plan differs, in words. `other` is the plan of the present command."""
-
-        def flat(plan: DatasetPlan) -> dict[str, object]:
-            fields = plan.model_dump()
-            nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
-            return {k: v for k, v in fields.items() if k != "code" and not isinstance(v, dict)} | nested
-
-        old, new = flat(self), flat(other)
-        code = [] if self.code == other.code else [f"the code of the task {self.task} has changed since"]
-        changed = (name for name in new | old if old.get(name) != new.get(name))
-        return [*code, *(f"{name} {old.get(name)!r} there, {new.get(name)!r} now" for name in changed)]
+        old, new = self.model_dump(), other.model_dump()
+        changed = [name for name in new | old if old.get(name) != new.get(name)]
+        return [
+            f"the code of the task {self.task} has changed since"
+            if name == "code"
+            else f"{name} {old.get(name)!r} there, {new.get(name)!r} now"
+            for name in changed
+        ]
 
     @cached_property
     def linearisation(self) -> str | None:
@@ -117,21 +113,11 @@ class DatasetPlan(Frozen):
             return 3
         return 1 if self.width == 1 else 2
 
-    @field_validator("structure", mode="wrap")
-    @classmethod
-    def _check_structure(cls, expression: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
-        """Parse the expression of a structure. Raises `ValueError` if it is not valid."""
-        try:
-            structure: Structure = parse(expression)
-        except (ValidationError, RecursionError):
-            raise ValueError(f"not a structure: {str(expression)[:80]!r}") from None
-        if structure != structure.algebra:
-            raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
-        return structure
-
     @model_validator(mode="after")
     def _check_rows(self) -> DatasetPlan:
         """Check the splits and the number of shards, before anything lists them. Raises `ValueError`."""
+        if self.structure != self.structure.algebra:
+            raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
         if set(self.rows) != set(SPLITS):
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
         if not any(self.rows.values()):
@@ -212,11 +198,6 @@ class Manifest(Frozen):
             raise ValueError("the shards are not those of the plan")
         if self.schema_version != self.plan.version:
             raise ValueError(f"schema_version: not {self.plan.version}, which such data has")
-        if self.overlap is not None and not (
-            set(self.overlap) == {"validation", "test"}
-            and all(count <= self.plan.rows[split] for split, count in self.overlap.items())
-        ):
-            raise ValueError("overlap: not a number of validation rows and one of test rows")
         if (self.moments is None) != (self.plan.image is None):
             raise ValueError("images have moments, and other data has none")
         if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
@@ -264,7 +245,6 @@ def read_manifest(folder: StoragePath) -> Manifest:
     """Read and check the manifest of a dataset. Raises `DataError` if the folder has no valid manifest."""
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
-    again = "generate the dataset again with `overwrite`"
     try:
         fields = files.read_json(path, _MOST_BYTES)
         if isinstance(fields, dict):
@@ -272,20 +252,19 @@ def read_manifest(folder: StoragePath) -> Manifest:
         return Manifest.model_validate(fields)
     except FileNotFoundError:
         if shard_files(folder):
-            what = "the dataset is not complete: generation was interrupted"
-            how = "run the same `ape gen` command again"
-        elif folder.is_dir():
-            what = "the folder is not a dataset: it has no manifest.json"
+            what, how = (
+                "the dataset is not complete: generation was interrupted",
+                "run the same `ape gen` command again",
+            )
         else:
-            what = "no such dataset"
-        raise DataError(what, got=str(folder), fix=how, field="data") from None
+            what = "no such dataset" if not folder.is_dir() else "the folder is not a dataset: it has no manifest.json"
+        raise DataError(what, got=str(folder), fix=how) from None
     except OSError as error:
         raise DataError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, how)) from error
-    except ValidationError as error:
-        what = f"{path} was altered, or was written by another version of ape"
-        raise DataError(what, got=first_error(error), fix=f"restore it, or {again}") from error
     except ValueError as error:
-        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+        what = f"{path} was altered, or was written by another version of ape"
+        got = first_error(error) if isinstance(error, ValidationError) else str(error)
+        raise DataError(what, got=got, fix="restore it, or generate the dataset again with `overwrite`") from error
 
 
 def complete_manifest(folder: StoragePath) -> Manifest:

@@ -6,10 +6,7 @@ completed without any other file. Files that do not belong to a dataset are neve
 
 from __future__ import annotations
 
-import math
-
-from ape_cli.core.errors import ApeError, DataError
-from ape_cli.core.vocabulary import SPECIAL
+from ape_cli.core.errors import DataError
 from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, manifest_path, pieces_of, read_manifest, shard_files
 from ape_cli.storage import files
 from ape_cli.storage.parquet import note_of, read_group, read_shard
@@ -101,24 +98,7 @@ def _another(out: StoragePath, differences: list[str]) -> DataError:
     """The error for a folder that holds another dataset."""
     return DataError(
         f"{out} holds another dataset",
-        got="; ".join(differences[:6]),
+        got="; ".join(differences),
         allowed="the same command, or an empty folder",
         fix="choose another `out`, or `overwrite` to replace it",
     )
-
-
-def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
-    """Check the free disk space for all rows of a dataset. Raises `ApeError` if it would not fit.
-
-    The estimate is the information in the tokens of sources and targets, at most half a byte each: a random token of a
-    vocabulary of V symbols has log2(V) bits. Words over the default vocabulary need 0.6 bytes, and trees more. An
-    object store is not checked, because it has no limit.
-    """
-    if (free := files.free_bytes(out)) is None:
-        return
-    bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
-    need = rows * (task.mean_tokens + task.mean_target_tokens) * bits / 8
-    free += sum(path.stat().st_size for path in shard_files(out))
-    if need > free:
-        got, allowed = f"at least {files.size_text(need)} for {out}", files.size_text(free)
-        raise ApeError("the dataset would not fit on the disk", got=got, allowed=allowed, fix="choose a smaller `n`")

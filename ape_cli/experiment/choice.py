@@ -299,7 +299,7 @@ def tell_overlap(data: Dataset) -> None:
     """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
     if not data.missing and not data.overlap_told:
         data.overlap_told = True
-        if line := overlap.remark(data):
+        if line := overlap.of_dataset(data).words(data.plan):
             logger.warning(f"overlap in {data.name}: {line}")
 
 
