@@ -100,9 +100,9 @@ def train(
             if group.first:
                 if line := remark(spec.precision, device, experiment.config.d_model):
                     print_note(line)
-                # before training, so that nothing is lost if the test rows do not fit
-                sizes = LengthGeneralisation(folders.datasets)
-                others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
+                if spec.generalise:  # before training, so that nothing is lost if the test rows do not fit
+                    sizes = LengthGeneralisation(folders.datasets)
+                    others = sizes.opened(experiment.data, spec.generalise, experiment.config)
             try:
                 done = trial.run_trial(
                     experiment,
@@ -136,8 +136,7 @@ def _allowed(options: ExistingRunOptions) -> ExistingRun:
 
 def _given(request: RequestOptions, precision: str | None) -> ExperimentSpec:
     """The fields that the command line gives. Raises `UsageError` if one of them is not valid."""
-    from ape_cli.experiment.spec import ExperimentSpec
-    from ape_cli.experiment.spec_files import fields_of, validated
+    from ape_cli.experiment.spec import ExperimentSpec, fields_of, validated
     from ape_cli.runs.config import parse_settings
     from ape_cli.structure import linearisation
 
@@ -280,16 +279,11 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
 def note_data(experiment: Experiment) -> None:
     """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
     from ape_cli.experiment.choice import tell_overlap
-    from ape_cli.reports.descriptions import size_words
 
     config, data = experiment.config, experiment.data
     rows = data.plan.rows["train"]
-    if data.kind == "image":
-        print_note(f"data: {rows:,} training images")
-    else:
-        print_note(
-            f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}"
-        )
+    size = "" if data.kind == "image" else f", mean size {data.mean_size:g}"
+    print_note(f"data: {rows:,} training {'images' if data.kind == 'image' else 'rows'}{size}")
     most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
     if most < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"

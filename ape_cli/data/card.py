@@ -12,7 +12,6 @@ from ape_cli import tasks
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
-from ape_cli.data.overlap import Overlap
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
 from ape_cli.tasks import BaseTask
 
@@ -74,7 +73,7 @@ def _overlap(manifest: Manifest) -> list[str]:
     if not train or not any(others):
         return []
     what = "a source" if manifest.plan.image is None else "an image"
-    words = Overlap(manifest.overlap or {}, manifest.overlap_sizes or []).words(manifest.plan)
+    words = manifest.stored_overlap.words(manifest.plan) if manifest.stored_overlap else ""
     return ["", f"Overlap: {words or f'no validation or test row has {what} that is also in training'}."]
 
 

@@ -8,19 +8,17 @@ the plan alone. They do not depend on the number of workers or on interruptions.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ValidationError
 
 from ape_cli.core import plugins, runtime, user_parts
-from ape_cli.core.errors import BusyError, DataError, UsageError
+from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.runtime import version
-from ape_cli.core.validation import first_error
 from ape_cli.data import output_folder, overlap
 from ape_cli.data.card import card
 from ape_cli.data.manifest import (
@@ -34,12 +32,17 @@ from ape_cli.data.manifest import (
     pieces_of,
     write_manifest,
 )
+from ape_cli.data.manifest import (
+    plan_of as plan,
+)
 from ape_cli.data.overlap import Sources
 from ape_cli.storage import files, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import RULES, BaseTask, RowWriter
 from ape_cli.tasks._rules import check_rows
+
+__all__ = ["GenerationResult", "Tick", "generate", "plan", "write_shard"]
 
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups
@@ -54,32 +57,6 @@ class GenerationResult:
     manifest: Manifest
     folder: StoragePath
     written: int
-
-
-def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
-    """Check the options of a command and make its plan.
-
-    In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
-    """
-    if task.tagged and task.source_order is not None:
-        got = f"a source in {task.source_order} order with a target in {task.order} order"
-        raise UsageError("tags are in the order of the source", got=got, fix="leave `source_order` out")
-    try:
-        return DatasetPlan(
-            task=task.name,
-            structure=parse_structure(task.structure),
-            order=task.order,
-            source_order=task.source_order,
-            parameters=task.parameters,
-            seed=seed,
-            rows=task.rows(rows, seed),
-            shard_rows=shard_rows,
-            image=task.image,
-            tagged=task.tagged or None,
-            code=plugins.digest(type(task)),
-        )
-    except ValidationError as error:
-        raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
 
 
 def generate(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,14 +23,17 @@ from pydantic import (
     model_validator,
 )
 
-from ape_cli.core.errors import DataError
+from ape_cli.core import plugins
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.numbers import spans
 from ape_cli.core.validation import HEX, Many, checked_name, first_error
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import files, image_rows, parquet, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import StructureField, linearisation
+from ape_cli.structure import StructureField, linearisation, parse_structure
 from ape_cli.structure.linearisation import Order
+from ape_cli.tasks import BaseTask
 
 _MOST_SHARDS = 20_000
 SHARD = re.compile(r"\.?(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.[0-9a-f]{16})?(\.tmp(\.lock)?)?")
@@ -128,6 +132,32 @@ class DatasetPlan(Frozen):
         return self
 
 
+def plan_of(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
+    """Check the options of a command and make its plan.
+
+    In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
+    """
+    if task.tagged and task.source_order is not None:
+        got = f"a source in {task.source_order} order with a target in {task.order} order"
+        raise UsageError("tags are in the order of the source", got=got, fix="leave `source_order` out")
+    try:
+        return DatasetPlan(
+            task=task.name,
+            structure=parse_structure(task.structure),
+            order=task.order,
+            source_order=task.source_order,
+            parameters=task.parameters,
+            seed=seed,
+            rows=task.rows(rows, seed),
+            shard_rows=shard_rows,
+            image=task.image,
+            tagged=task.tagged or None,
+            code=plugins.digest(type(task)),
+        )
+    except ValidationError as error:
+        raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
+
+
 @dataclass(frozen=True)
 class Piece:
     """The place of one shard in a plan."""
@@ -188,6 +218,11 @@ class Manifest(Frozen):
     )
     overlap_sizes: list[int] | None = None  # sizes at which they are more than 5% of the validation or the test rows
 
+    @property
+    def stored_overlap(self) -> Overlap | None:
+        """How many rows are also in training; None in manifests of earlier versions."""
+        return None if self.overlap is None else Overlap(self.overlap, self.overlap_sizes or [])
+
     _compact = omitted_if_none("moments", "sources", "overlap", "overlap_sizes")
 
     @model_validator(mode="after")
@@ -203,6 +238,24 @@ class Manifest(Frozen):
         if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
             raise ValueError("the fingerprint is not that of the structure, the vocabulary and the shards")
         return self
+
+
+class Overlap(NamedTuple):
+    """How many rows of other splits have a source that is also in training."""
+
+    rows: dict[str, int]  # by split
+    sizes: list[int]  # those at which these are more than 5% of the rows of a split; none for images
+
+    def words(self, plan: DatasetPlan) -> str:
+        """The overlap of the dataset of a plan, for readers. Empty if there is none."""
+        what = "a source" if plan.image is None else "an image"
+        counts = [
+            f"{count:,} of {plan.rows[split]:,} {split} rows ({count / plan.rows[split]:.1%})"
+            for split, count in self.rows.items()
+            if count
+        ]
+        sizes = f"; above 5% at size{'s'[: len(self.sizes) - 1]} {spans(self.sizes)}" if self.sizes else ""
+        return f"{' and '.join(counts)} have {what} that is also in training{sizes}" if counts else ""
 
 
 def manifest_path(folder: StoragePath) -> StoragePath:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ape_cli.core.numbers import spans
 from ape_cli.core.rng import U64
-from ape_cli.data.manifest import DatasetPlan, Shard, open_shard
+from ape_cli.data.manifest import DatasetPlan, Overlap, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
@@ -36,33 +35,13 @@ class Sources(NamedTuple):
     sizes: np.ndarray  # uint16 [R]
 
 
-class Overlap(NamedTuple):
-    """How many rows of other splits have a source that is also in training."""
-
-    rows: dict[str, int]  # by split
-    sizes: list[int]  # those at which these are more than 5% of the rows of a split; none for images
-
-    def words(self, plan: DatasetPlan) -> str:
-        """The overlap of the dataset of a plan, for readers. Empty if there is none."""
-        what = "a source" if plan.image is None else "an image"
-        counts = [
-            f"{count:,} of {plan.rows[split]:,} {split} rows ({count / plan.rows[split]:.1%})"
-            for split, count in self.rows.items()
-            if count
-        ]
-        sizes = f"; above 5% at size{'s'[: len(self.sizes) - 1]} {spans(self.sizes)}" if self.sizes else ""
-        return f"{' and '.join(counts)} have {what} that is also in training{sizes}" if counts else ""
-
-
 def of_dataset(data: Dataset | GenerationResult) -> Overlap:
     """The overlap that the manifest of a dataset has. It is counted if an earlier version wrote the manifest.
 
     Raises `DataError` if a shard is missing or cannot be read.
     """
     manifest = data.manifest
-    if manifest.overlap is None:
-        return of_shards(data.folder, manifest.plan, manifest.shards)
-    return Overlap(manifest.overlap, manifest.overlap_sizes or [])
+    return manifest.stored_overlap or of_shards(data.folder, manifest.plan, manifest.shards)
 
 
 def between(training: Dataset, data: Dataset, split: str) -> Overlap:

@@ -16,7 +16,7 @@ from ape_cli.core.validation import checked_name
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, missing_shards, read_manifest
+from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, missing_shards, plan_of, read_manifest
 from ape_cli.experiment.reading import UnreadableError, structure_for
 from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.runs import config
@@ -54,7 +54,7 @@ def find_dataset(
         data = _of_task(request, root, records) if request.data is None else _in_folder(request.data, records)
         for record in records:
             if record.fingerprint == data.fingerprint:
-                data.recorded_sizes |= record.largest
+                data.sizes |= record.largest
         cache[key] = data
     return cache[key]
 
@@ -122,7 +122,7 @@ def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath
             return existing(recorded, manifest)
     try:
         task = tasks.recorded(record.task, record.order, record.parameters)
-        plan = generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
+        plan = plan_of(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
     except ApeError as error:  # it was made of the user's own files, or of a task that is not known here
         raise DataError(
             "the dataset is missing and cannot be generated again",
@@ -266,7 +266,7 @@ def preset_plan(
         count = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
         rows = {split: -(-total // count[split]) for split, total in rows.items()}
     folder = root / (sized.title if sized.fixed_rows else f"{sized.title}-{preset}")
-    return sized, generation.plan(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
+    return sized, plan_of(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 
 
 def generated(data: Dataset) -> Dataset:
@@ -299,7 +299,7 @@ def tell_overlap(data: Dataset) -> None:
     """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
     if not data.missing and not data.overlap_told:
         data.overlap_told = True
-        if line := overlap.of_dataset(data).words(data.plan):
+        if line := (data.manifest.stored_overlap or overlap.of_dataset(data)).words(data.plan):
             logger.warning(f"overlap in {data.name}: {line}")
 
 

@@ -17,8 +17,9 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.data import generation, overlap
+from ape_cli.data import overlap
 from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.manifest import plan_of
 from ape_cli.experiment.choice import generated, planned_dataset
 from ape_cli.experiment.reading import row_positions
 from ape_cli.runs.config import Config
@@ -115,7 +116,7 @@ class LengthGeneralisation:
         if not drawn:
             return None, left
         sized, rows = _sized(task, drawn), {"train": 0, "validation": 0, "test": ROWS}
-        plan = generation.plan(sized, seed=data.plan.seed, rows=rows, shard_rows=ROW_GROUP)
+        plan = plan_of(sized, seed=data.plan.seed, rows=rows, shard_rows=ROW_GROUP)
         return planned_dataset(sized, plan, self.root / f"{sized.title}-test-{plan.digest[:8]}"), left
 
 

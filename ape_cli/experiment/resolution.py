@@ -108,8 +108,9 @@ def resolve(request: ExperimentSpec, data: Dataset) -> Experiment:
 
     Raises `ApeError` if options are not valid, do not fit together or do not fit the dataset.
     """
-    for decode in request.tests.decodings(data):
-        check_decoding(data, decode)
+    if request.decode != "teacher":
+        for decode in request.tests.decodings(data):
+            check_decoding(data, decode)
     return of(request.config(data.kind), data)
 
 
@@ -194,7 +195,7 @@ def _sized(config: Config, data: Dataset) -> Config:
         structure, positions, size = reading.structure, reading.positions, config.max_size
         if positions is not None or (bounded and size is None):
             if data.missing:
-                largest = data.recorded_sizes.get(size_key(structure, decoder_only=reading.continues))
+                largest = data.sizes.get(size_key(structure, decoder_only=reading.continues))
             else:
                 largest = data.largest(structure, decoder_only=reading.continues)
             size = None if largest is None else max(1, largest)

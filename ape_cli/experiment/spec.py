@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from ape_cli import attention, position
@@ -300,3 +301,22 @@ def _under(below: Layer, above: Layer) -> Layer:
 def _names(value: str | list[str]) -> set[str]:
     """The names in a field that is one name or several."""
     return {value} - {""} if isinstance(value, str) else set(value)
+
+
+def validated(model: type[Layer], fields: dict[str, Any], what: str) -> Layer:
+    """The fields of a table in a TOML file, called `what`. Raises `UsageError` that names the invalid field."""
+    names = fields_of(model)
+    for key in fields:
+        pick(f"field of {what}", key, names)
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        examples = {key: field.examples[0] if field.examples else field.default for key, field in names.items()}
+        raise bad_value(error, examples) from error
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a table, by the names that they have in a file."""
+    return {
+        field.alias or name: field for name, field in model.model_fields.items() if name not in ("recorded", "derived")
+    }

@@ -9,21 +9,17 @@ set = { lr_peak = 1e-3 }
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
-from ape_cli.core.errors import UsageError, brief, pick
+from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
-from ape_cli.experiment.spec import ExperimentSpec, bad_value, of_config
+from ape_cli.experiment.spec import ExperimentSpec, of_config, validated
 from ape_cli.runs.config import read_config
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
-
-_NOT_IN_FILES = {"recorded", "derived"}
-Fields = TypeVar("Fields", bound=BaseModel)
 
 
 def read(path: StoragePath) -> ExperimentSpec:
@@ -63,20 +59,3 @@ def _read_run(path: StoragePath) -> ExperimentSpec:
             fix="name another file",
         ) from error
     return of_config(config, recorded)
-
-
-def validated(model: type[Fields], fields: dict[str, Any], what: str) -> Fields:
-    """The fields of a table in a TOML file, called `what`. Raises `UsageError` that names the invalid field."""
-    names = fields_of(model)
-    for key in fields:
-        pick(f"field of {what}", key, names)
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        examples = {key: field.examples[0] if field.examples else field.default for key, field in names.items()}
-        raise bad_value(error, examples) from error
-
-
-def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a table, by the names that they have in a file."""
-    return {field.alias or name: field for name, field in model.model_fields.items() if name not in _NOT_IN_FILES}

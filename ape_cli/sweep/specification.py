@@ -32,8 +32,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.core.validation import Scalar, Whole
-from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge
-from ape_cli.experiment.spec_files import read_toml, validated
+from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge, validated
+from ape_cli.experiment.spec_files import read_toml
 from ape_cli.structure.linearisation import NAMES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
