@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ape_cli.core.rng import U64
-from ape_cli.data.manifest import DatasetPlan, Overlap, Shard, open_shard
+from ape_cli.data.manifest import DatasetPlan, Manifest, Overlap, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
 
 if TYPE_CHECKING:
-    from ape_cli.data.generation import GenerationResult
     from ape_cli.data.loader import Dataset
 
 _NAMED_ABOVE = 0.05  # the share of the rows of a size above which the size is named
@@ -35,13 +34,12 @@ class Sources(NamedTuple):
     sizes: np.ndarray  # uint16 [R]
 
 
-def of_dataset(data: Dataset | GenerationResult) -> Overlap:
+def of_dataset(folder: StoragePath, manifest: Manifest) -> Overlap:
     """The overlap that the manifest of a dataset has. It is counted if an earlier version wrote the manifest.
 
     Raises `DataError` if a shard is missing or cannot be read.
     """
-    manifest = data.manifest
-    return manifest.stored_overlap or of_shards(data.folder, manifest.plan, manifest.shards)
+    return manifest.stored_overlap or of_shards(folder, manifest.plan, manifest.shards)
 
 
 def between(training: Dataset, data: Dataset, split: str) -> Overlap:

@@ -299,7 +299,7 @@ def tell_overlap(data: Dataset) -> None:
     """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
     if not data.missing and not data.overlap_told:
         data.overlap_told = True
-        if line := (data.manifest.stored_overlap or overlap.of_dataset(data)).words(data.plan):
+        if line := (data.manifest.stored_overlap or overlap.of_dataset(data.folder, data.manifest)).words(data.plan):
             logger.warning(f"overlap in {data.name}: {line}")
 
 

@@ -14,8 +14,8 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
-from ape_cli.data.generation import GenerationResult, generate
-from ape_cli.data.manifest import read_manifest
+from ape_cli.data.generation import generate
+from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import BaseTask, images
@@ -77,20 +77,20 @@ def test_the_overlap_is_that_of_the_rows(tmp_path: Path) -> None:
         assert of_manifest(tmp_path / name) == counted(tmp_path / name), name
 
 
-def of_before(folder: Path) -> GenerationResult:
+def of_before(folder: Path) -> Manifest:
     """Turns the manifest into one of an earlier version, which had no overlap."""
     path = folder / "manifest.json"
     fields = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in fields.items() if not name.startswith("overlap")}))
-    return GenerationResult(read_manifest(folder), folder, 0)
+    return read_manifest(folder)
 
 
 def test_neither_shards_nor_interruptions_nor_old_manifests_matter(tmp_path: Path) -> None:
     """The sources of shards that are there already are read from them."""
     whole = written(FEW, tmp_path / "whole", shard_rows=5000)
-    assert overlap.of_dataset(whole) == counted(tmp_path / "whole")
+    assert overlap.of_dataset(tmp_path, whole.manifest) == counted(tmp_path / "whole")
     assert whole.manifest.overlap_sizes == [1, 2]
-    assert overlap.of_dataset(of_before(tmp_path / "whole")) == counted(tmp_path / "whole")
+    assert overlap.of_dataset(tmp_path / "whole", of_before(tmp_path / "whole")) == counted(tmp_path / "whole")
     written(FEW, tmp_path / "cut")
     before = snapshot(tmp_path / "cut")
     for name in (next((tmp_path / "cut" / "data").glob("train-00000-*")), tmp_path / "cut" / "manifest.json"):
@@ -129,7 +129,7 @@ def test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shuffled: bool)
     expected = {split: sum(image in stored["train"] for image in stored[split]) for split in ("validation", "test")}
     assert expected["test"] > 5
     assert of_manifest(tmp_path) == (expected, [])
-    assert overlap.of_dataset(of_before(tmp_path)) == (expected, [])
+    assert overlap.of_dataset(tmp_path, of_before(tmp_path)) == (expected, [])
 
 
 WORDS = ["--sizes", "1-3", "--vocabulary", "2", "--n", "60", "--n-validation", "20", "--n-test", "20"]
