@@ -3,6 +3,9 @@
 Generation streams: a shard is made block by block and written row group by row group, so memory does not grow with the
 number of rows. Shards are independent, so the workers of an executor share nothing. The files on disk are a function of
 the plan alone. They do not depend on the number of workers or on interruptions.
+
+Each shard notes in its footer the digest of its plan and the content sums of its rows. So an interrupted dataset can be
+completed without any other file.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ape_cli.core import plugins, runtime, user_parts
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.runtime import version
-from ape_cli.data import output_folder, overlap
+from ape_cli.data import overlap
 from ape_cli.data.card import card
 from ape_cli.data.manifest import (
     DatasetPlan,
@@ -27,16 +30,19 @@ from ape_cli.data.manifest import (
     Piece,
     Shard,
     fingerprint,
+    manifest_path,
     missing_shards,
     open_shard,
     pieces_of,
-    write_manifest,
+    read_manifest,
+    shard_files,
 )
 from ape_cli.data.manifest import (
     plan_of as plan,
 )
 from ape_cli.data.overlap import Sources
 from ape_cli.storage import files, parquet
+from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import RULES, BaseTask, RowWriter
@@ -44,6 +50,7 @@ from ape_cli.tasks._rules import check_rows
 
 __all__ = ["GenerationResult", "Tick", "generate", "plan", "write_shard"]
 
+_LOCK = ".lock"
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups
 
@@ -80,9 +87,9 @@ def generate(
     """
     user_parts.check_once(task, RULES, task)
     busy = BusyError("another process is generating into this folder", got=str(out), fix="wait until it has finished")
-    with files.locked(out / output_folder.LOCK, busy):
-        output_folder.check_ours(out)
-        manifest = None if overwrite else output_folder.existing(out, plan)
+    with files.locked(out / _LOCK, busy):
+        _check_ours(out)
+        manifest = None if overwrite else _existing(out, plan)
         plan = plan if manifest is None else manifest.plan  # equal, but with 6 instead of 6.0 its digest differs
         pieces = [p for split in pieces_of(plan).values() for p in split]
         if manifest is not None:
@@ -93,7 +100,7 @@ def generate(
                 for opened in files.each(lambda shard: open_shard(out, plan, shard), list(shards.values()), out):
                     opened.close()
         else:
-            shards = output_folder.kept_shards(out, task, plan)
+            shards = _kept_shards(out, task, plan)
         todo = [p for p in pieces if p.file not in shards]
         if manifest is None or todo:
             made = _make(task, plan, out, todo, engine, tick)
@@ -104,7 +111,7 @@ def generate(
                 raise DataError(what, fix="generate the whole dataset again with `overwrite`")
             manifest = complete
             files.write_text(out / "README.md", card(manifest, task))
-            write_manifest(out, manifest)
+            files.write_text(manifest_path(out), f"{manifest.model_dump_json(indent=2)}\n")
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
 
 
@@ -168,7 +175,7 @@ def write_shard(
                         check_rows(part, structure, len(task.id_names), tagged=task.tagged)
                     parts.append(part)
                     shared += part_shared
-                    total = output_folder.content_sum(total, task.content(part))
+                    total = _content_sum(total, task.content(part))
                     sources.append(Sources(task.sources(part), part["size"].to_numpy()))
                     tick(len(block))
                 writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=parquet.ROW_GROUP)
@@ -207,4 +214,91 @@ def _manifest(
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
+    )
+
+
+# What the folder holds already, and what is removed from it. Files that do not belong to a dataset are never touched.
+
+
+def _existing(out: StoragePath, plan: DatasetPlan) -> Manifest | None:
+    """The manifest if the folder holds the dataset of a plan; None if it is empty or the dataset was interrupted.
+
+    Raises `DataError` if the folder holds another dataset.
+    """
+    if manifest_path(out).exists():
+        manifest = read_manifest(out)
+        if manifest.plan != plan:
+            raise _another(out, manifest.plan.differences(plan))
+        return manifest
+    shards = (path for path in shard_files(out) if path.suffix == ".parquet")
+    if any(_plan_of(path, plan) != plan.digest for path in shards):
+        raise _another(out, ["shards of another command or version"])
+    return None
+
+
+def _plan_of(path: StoragePath, plan: DatasetPlan) -> str | None:
+    """The digest of the plan of a shard; None if it cannot be read, or is not like those of `plan`."""
+    try:
+        with read_shard(path, plan.shard) as shard:
+            return note_of(shard).get("plan")
+    except DataError:
+        return None
+
+
+def _check_ours(out: StoragePath) -> None:
+    """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
+    if (out / "data").is_symlink():
+        got, fix = "data is a symbolic link", "remove the link, or choose another `out`"
+        raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
+    if manifest_path(out).exists() or shard_files(out):
+        return
+    foreign = sorted(path.name for path in out.iterdir() if path.name not in ("data", _LOCK))
+    foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
+    if foreign:
+        what = "the folder is not empty and contains no dataset"
+        raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another `out`")
+
+
+def _kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:
+    """The complete shards of an interrupted dataset, by file. Its other shards and the manifest are removed."""
+    is_interrupted = not manifest_path(out).exists()
+    manifest_path(out).unlink(missing_ok=True)
+    kept: dict[str, Shard] = {}
+    for path in shard_files(out):
+        file = f"data/{path.name}"
+        if is_interrupted and path.suffix == ".parquet" and (shard := _kept(out, task, plan, file)):
+            kept[file] = shard
+        else:
+            path.unlink(missing_ok=True)
+    return kept
+
+
+def _kept(out: StoragePath, task: BaseTask, plan: DatasetPlan, file: str) -> Shard | None:
+    """A shard of an interrupted dataset; None if its note is not that of the plan and of its rows."""
+    path = out / file
+    try:
+        total = (0, 0)
+        with read_shard(path, plan.shard) as shard:
+            note, rows = note_of(shard), shard.metadata.num_rows
+            for group in range(shard.num_row_groups):
+                total = _content_sum(total, task.content(read_group(shard, group, path)))
+        if (note.get("plan"), note.get("file"), note.get("content")) != (plan.digest, file, list(total)):
+            return None
+        return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])
+    except DataError:
+        return None
+
+
+def _content_sum(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Add two content sums: pairs of numbers modulo 2^64."""
+    return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
+
+
+def _another(out: StoragePath, differences: list[str]) -> DataError:
+    """The error for a folder that holds another dataset."""
+    return DataError(
+        f"{out} holds another dataset",
+        got="; ".join(differences),
+        allowed="the same command, or an empty folder",
+        fix="choose another `out`, or `overwrite` to replace it",
     )

@@ -46,15 +46,11 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-
-def omitted_if_none(*names: str) -> Any:
-    """A serialiser that leaves out these fields if they are None."""
-
-    def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    @model_serializer(mode="wrap")
+    def _compact(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The fields without those that are None by default."""
         fields: dict[str, Any] = handler(self)
-        return {k: v for k, v in fields.items() if k not in names or v is not None}
-
-    return model_serializer(mode="wrap")(compact)
+        return {k: v for k, v in fields.items() if v is not None or type(self).model_fields[k].is_required()}
 
 
 class DatasetPlan(Frozen):
@@ -71,8 +67,6 @@ class DatasetPlan(Frozen):
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
     tagged: bool | None = None  # True if the target has a tag for each token of the source
     code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/plugins.py`)
-
-    _compact = omitted_if_none("image", "source_order", "tagged", "code")
 
     @cached_property
     def digest(self) -> str:
@@ -98,12 +92,7 @@ class DatasetPlan(Frozen):
     @property
     def shard(self) -> pa.Schema:
         """The schema of the Parquet files."""
-        return sequence_rows.schema(self.width) if self.image is None else image_rows.schema()
-
-    @property
-    def width(self) -> int:
-        """The number of coordinates of a position."""
-        return self.structure.width
+        return sequence_rows.schema(self.structure.width) if self.image is None else image_rows.schema()
 
     @property
     def kind(self) -> str:
@@ -115,7 +104,7 @@ class DatasetPlan(Frozen):
         """The schema version of such a dataset."""
         if self.image is not None:
             return 3
-        return 1 if self.width == 1 else 2
+        return 1 if self.structure.width == 1 else 2
 
     @model_validator(mode="after")
     def _check_rows(self) -> DatasetPlan:
@@ -223,8 +212,6 @@ class Manifest(Frozen):
         """How many rows are also in training; None in manifests of earlier versions."""
         return None if self.overlap is None else Overlap(self.overlap, self.overlap_sizes or [])
 
-    _compact = omitted_if_none("moments", "sources", "overlap", "overlap_sizes")
-
     @model_validator(mode="after")
     def _check_shards(self) -> Manifest:
         """Compare the shards with the plan and the fingerprint. Raises `ValueError` if they differ."""
@@ -261,11 +248,6 @@ class Overlap(NamedTuple):
 def manifest_path(folder: StoragePath) -> StoragePath:
     """The path of the manifest of a dataset."""
     return folder / "manifest.json"
-
-
-def write_manifest(folder: StoragePath, manifest: Manifest) -> None:
-    """Write the manifest of a dataset. Raises `ApeError` if it cannot be written."""
-    files.write_text(manifest_path(folder), f"{manifest.model_dump_json(indent=2)}\n")
 
 
 def open_shard(folder: StoragePath, plan: DatasetPlan, shard: Shard, *, verify: bool = True) -> pq.ParquetFile:
