@@ -74,12 +74,9 @@ class PositionReading:
         structure = data if structure is None else structure
         indices = columns(structure, data)
         if indices is None:
-            raise UsageError(
-                f"this dataset has no positions of structure {structure.expression}",
-                got=f"structure {data.expression}",
-                allowed=f"the factors of {data.expression}; line (seq) and cyclic(n) along its linearisation; products",
-                fix="leave `structure` out to use the structure of the data",
-            )
+            what, got = f"this dataset has no positions of structure {structure.expression}", data.expression
+            allowed = f"the factors of {got}; line (seq) and cyclic(n) along its linearisation; products"
+            raise UsageError(what, got=f"structure {got}", allowed=allowed, fix="leave `structure` out")
         # the positions of a sequence are those along the line, where EOS has a position too
         taken = tuple(LINE if data == Seq() else column for column in indices)
         reading = cls(data, structure, taken, tagged, decoder_only, positions)

@@ -97,7 +97,6 @@ class Dataset:
         self.missing = manifest is None or bool(missing_shards(folder, manifest))
         self.required: str | None = None  # the fingerprint that it must have once it is generated
         self.sizes: dict[str, int] = {}  # the results of `largest`, by `size_key`, also those that earlier runs tell of
-        self.overlap_told = False  # whether the user was told how many rows are also in training
         self._splits: dict[str, Split | ImageSplit] = {}
         if manifest is not None:
             plan, about, fingerprint = manifest.plan, manifest, manifest.fingerprint

@@ -156,9 +156,7 @@ def _newest(request: ExperimentSpec, root: StoragePath) -> Dataset:
     if task is None:
         raise DataError(
             f"no dataset in {root} has such positions",
-            got=f"scheme {scheme}"
-            + (f", structure {structure.expression}" if structure else "")
-            + (f", order {order}" if order else ""),
+            got=f"scheme {scheme}, structure {request.structure}, order {order}",
             allowed="tree(k), grid(n) or cyclic(n) if the data has it; seq or cyclic(n) along its linearisation",
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
@@ -275,11 +273,11 @@ def generated(data: Dataset) -> Dataset:
 
 
 def tell_overlap(data: Dataset) -> None:
-    """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
-    if not data.missing and not data.overlap_told:
-        data.overlap_told = True
-        if line := (data.manifest.stored_overlap or overlap.of_dataset(data.folder, data.manifest)).words(data.plan):
-            logger.warning(f"overlap in {data.name}: {line}")
+    """Say how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
+    if data.missing:
+        return
+    if line := (data.manifest.stored_overlap or overlap.of_dataset(data.folder, data.manifest)).words(data.plan):
+        logger.warning(f"overlap in {data.name}: {line}")
 
 
 def check_fingerprint(data: Dataset) -> None:

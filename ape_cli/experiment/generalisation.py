@@ -61,7 +61,7 @@ def multiples(largest: int) -> list[int]:
 
 
 class LengthGeneralisation:
-    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at and said once.
+    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at once.
 
     `root` is the folder of datasets.
     """
@@ -70,7 +70,6 @@ class LengthGeneralisation:
         """Nothing is looked at yet."""
         self.root = root
         self._datasets: dict[Any, tuple[Dataset | None, str]] = {}  # and what is left out
-        self._told: set[Any] = set()  # the keys of datasets about which the user was told
 
     def of(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[Dataset | None, str]:
         """The test rows for runs on `data`, None if no size can be drawn; and a message about what is left out.
@@ -90,18 +89,15 @@ class LengthGeneralisation:
         """
         if not generalise:
             return []
-        key = (data.fingerprint, generalise)
-        tells = key not in self._told
-        self._told.add(key)
         other, left = self.of(data, generalise)
-        if left and tells:
+        if left:
             logger.warning(left)
         if other is None:
             return []
         positions, split = row_positions(config), generated(other).split("test")
         if positions is not None and isinstance(split, Split):
             split.check_positions(positions)
-        if tells and (line := overlap.between(data, other, "test").words(other.plan)):
+        if line := overlap.between(data, other, "test").words(other.plan):
             logger.warning(f"overlap of {other.name} with {data.name}: {line}")
         return [other]
 
