@@ -6,8 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from ape_cli.experiment.spec import ExperimentSpec
-from ape_cli.experiment.spec_files import fields_of
+from ape_cli.experiment.spec import ExperimentSpec, fields_of
 from ape_cli.sweep.specification import SweepSpec, TuneSpec
 from tests.conftest import ape
 from tests.test_docs import PAGES

@@ -9,8 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from ape_cli.experiment.spec import ExperimentSpec
-from ape_cli.experiment.spec_files import fields_of
+from ape_cli.experiment.spec import ExperimentSpec, fields_of
 from ape_cli.sweep.specification import SweepSpec, TuneSpec
 from tools.markdown_text import page, table
 

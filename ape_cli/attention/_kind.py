@@ -273,7 +273,7 @@ def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> 
                 fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
             what = f"attention {attention_type.name} cannot take {what}: {reason}"
-            raise UsageError(what, allowed=allowed, fix=fix, field="attention")
+            raise UsageError(what, allowed=allowed, fix=fix)
 
 
 class RoleError(UsageError):

@@ -283,5 +283,4 @@ def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> Sto
         got=str(data),
         allowed=f"a folder, or one of those in {datasets}: {', '.join(names) or 'none'}",
         fix=suggestion(str(data), names, "generate one with `ape gen TASK --out DIR`"),
-        field="data",
     )

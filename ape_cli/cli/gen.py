@@ -146,7 +146,7 @@ def gen(
         print_note(f"no rows of {' and '.join(none)}: {chosen.why_none}")
     for line in notes:
         print_note(line)
-    overlaps = overlap.of_dataset(outcome)
+    overlaps = overlap.of_dataset(outcome.folder, outcome.manifest)
     if line := overlaps.words(plan):
         print_note(f"overlap: {line}")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)

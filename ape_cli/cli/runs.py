@@ -246,19 +246,16 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     if file is None:
         return registry.where(chosen), ""
     from ape_cli.experiment.spec import default_preset
-    from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
     from ape_cli.sweep import combinations, specification, stages
     from ape_cli.sweep.specification import SweepSpec
 
     layers = [SweepSpec(preset=preset) for preset in chosen.presets] or [SweepSpec()]
-    with located(file, layers[0], whole=True):
-        grids = [grid for layer in layers for grid in specification.read(file, layer)]
+    grids = [grid for layer in layers for grid in specification.read(file, layer)]
     usual = default_preset(choose_device("auto").type)
-    with located(file, layers[0]):
-        groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
-        planned = stages.plan(groups, registry, DATASETS)
+    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+    planned = stages.plan(groups, registry, DATASETS)
     undecided = planned.undecided if tuned else {}
 
     kinds = []

@@ -139,16 +139,13 @@ def sweep(
     """
     runtime.share_cores()
     from ape_cli.experiment.spec import default_preset
-    from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs import record
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import durations, planning, specification
     from ape_cli.training import loggers
 
-    options = grid.spec()
-    with located(file, options, whole=True):
-        grids = specification.read(file, options)
+    grids = specification.read(file, grid.spec())
     # each node of a cluster chooses its own device
     where = choose_device(execution.device if execution.engine == "local" else "auto")
     pick("device", execution.device, ["auto", "cpu", "cuda"])
@@ -161,8 +158,7 @@ def sweep(
         print_note(f"preset: {usual}; --preset chooses another")
     past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
     planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
-    with located(file, options):
-        stages = planned()
+    stages = planned()
     for line in stages.left:
         print_note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
@@ -173,9 +169,8 @@ def sweep(
         print_plan(stages.trials, engine.slots, as_json, old)
         return
     if execution.engine == "local":
-        with located(file, options):
-            for spec in grids:
-                check_precision(spec.precision, where)
+        for spec in grids:
+            check_precision(spec.precision, where)
         items = stages.first
         for line in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             print_note(line)

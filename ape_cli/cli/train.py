@@ -72,7 +72,6 @@ def train(
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment.generalisation import LengthGeneralisation
     from ape_cli.experiment.resolution import prepared
-    from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers, trial
@@ -84,40 +83,39 @@ def train(
         device = group.device(choose_device(execution.device, execution.threads))
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         given = _given(request, execution.precision)
-        with located(request.file, given):
-            spec, preset_is_default = _merged(request.file, given, device.type, folders.datasets)
-            check_precision(spec.precision, device)
-            registry = open_registry(folders.results)
-            if execution.dry_run:
-                if group.first:
-                    experiment = _resolved(spec, request.source_order, folders.datasets, preset_is_default)
-                    print_plan(experiment, spec.tests, registry, as_json)
-                return
-            experiment = group.experiment(
-                lambda: prepared(_resolved(spec, request.source_order, folders.datasets, preset_is_default))
-            )
-            with _stoppable(group) as stop:
-                how = Execution(device, execution.compiled, stop, group, chosen_loggers)
-                others = []
-                if group.first:
-                    if line := remark(spec.precision, device, experiment.config.d_model):
-                        print_note(line)
-                    # before training, so that nothing is lost if the test rows do not fit
+        spec, preset_is_default = _merged(request.file, given, device.type, folders.datasets)
+        check_precision(spec.precision, device)
+        registry = open_registry(folders.results)
+        if execution.dry_run:
+            if group.first:
+                experiment = _resolved(spec, request.source_order, folders.datasets, preset_is_default)
+                print_plan(experiment, spec.tests, registry, as_json)
+            return
+        experiment = group.experiment(
+            lambda: prepared(_resolved(spec, request.source_order, folders.datasets, preset_is_default))
+        )
+        with _stoppable(group) as stop:
+            how = Execution(device, execution.compiled, stop, group, chosen_loggers)
+            others = []
+            if group.first:
+                if line := remark(spec.precision, device, experiment.config.d_model):
+                    print_note(line)
+                if spec.generalise:  # before training, so that nothing is lost if the test rows do not fit
                     sizes = LengthGeneralisation(folders.datasets)
-                    others = sizes.opened(experiment.data, spec.tests.generalise, experiment.config)
-                try:
-                    done = trial.run_trial(
-                        experiment,
-                        registry,
-                        how,
-                        existing=_allowed(existing),
-                        test=not request.no_eval,
-                        tests=spec.tests,
-                        others=others,
-                    )
-                except Stopped:
-                    logger.info("stopped; run the same command with --resume to continue")
-                    done = None
+                    others = sizes.opened(experiment.data, spec.generalise, experiment.config)
+            try:
+                done = trial.run_trial(
+                    experiment,
+                    registry,
+                    how,
+                    existing=_allowed(existing),
+                    test=not request.no_eval,
+                    tests=spec.tests,
+                    others=others,
+                )
+            except Stopped:
+                logger.info("stopped; run the same command with --resume to continue")
+                done = None
     if done is None:
         raise typer.Exit(130)
     if group.first:
@@ -138,8 +136,7 @@ def _allowed(options: ExistingRunOptions) -> ExistingRun:
 
 def _given(request: RequestOptions, precision: str | None) -> ExperimentSpec:
     """The fields that the command line gives. Raises `UsageError` if one of them is not valid."""
-    from ape_cli.experiment.spec import ExperimentSpec
-    from ape_cli.experiment.spec_files import fields_of, validated
+    from ape_cli.experiment.spec import ExperimentSpec, fields_of, validated
     from ape_cli.runs.config import parse_settings
     from ape_cli.structure import linearisation
 
@@ -157,14 +154,13 @@ def _merged(
 ) -> tuple[ExperimentSpec, bool]:
     """What is asked for, by a file and by what is `given` instead of its fields, and whether neither names a preset."""
     from ape_cli.experiment.spec import ExperimentSpec, default_preset, merge
-    from ape_cli.experiment.spec_files import located, read
+    from ape_cli.experiment.spec_files import read
 
-    with located(file, given, whole=True):
-        asked = given if file is None else merge(read(file), given)
-        spec = merge(ExperimentSpec(preset=default_preset(device)), asked)
-        spec.check()
-        if spec.data is not None:
-            spec = spec.model_copy(update={"data": existing_dataset(spec.data, datasets)})
+    asked = given if file is None else merge(read(file), given)
+    spec = merge(ExperimentSpec(preset=default_preset(device)), asked)
+    spec.check()
+    if spec.data is not None:
+        spec = spec.model_copy(update={"data": existing_dataset(spec.data, datasets)})
     return spec, "preset" not in asked.model_fields_set
 
 
@@ -186,9 +182,8 @@ def _resolved(
         fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
         raise UsageError(what, got=f"--source-order {source_order}", fix=fix)
     experiment = resolve(spec, find_dataset(spec, datasets))
-    if experiment.is_sized:
-        # raises an error for bad options before anything is written
-        make_scheme(experiment.config, experiment.reading.structure)
+    if experiment.data.missing and experiment.is_sized:
+        make_scheme(experiment.config, experiment.reading.structure)  # raises an error for bad options before `gen`
     note_unused(spec, experiment.data.folder)
     about = preset.about[experiment.data.kind]
     logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if preset_is_default else ''}")
@@ -284,16 +279,11 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
 def note_data(experiment: Experiment) -> None:
     """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
     from ape_cli.experiment.choice import tell_overlap
-    from ape_cli.reports.descriptions import size_words
 
     config, data = experiment.config, experiment.data
     rows = data.plan.rows["train"]
-    if data.kind == "image":
-        print_note(f"data: {rows:,} training images")
-    else:
-        print_note(
-            f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}"
-        )
+    size = "" if data.kind == "image" else f", mean size {data.mean_size:g}"
+    print_note(f"data: {rows:,} training {'images' if data.kind == 'image' else 'rows'}{size}")
     most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
     if most < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"

@@ -47,8 +47,7 @@ class ApeError(Exception):
     """Base class of user errors.
 
     `what` says what is wrong, `got` what was given, `allowed` what would be valid, and `fix` what to do. The message
-    has one line for each that is given. `field` is the option, field or setting that the error is about; a reader of a
-    file finds its line by it. The command line exits with the status `exit_code`.
+    has one line for each that is given. The command line exits with the status `exit_code`.
     """
 
     exit_code = 1
@@ -60,11 +59,10 @@ class ApeError(Exception):
         got: object = None,
         allowed: object = None,
         fix: str | None = None,
-        field: str | None = None,
     ) -> None:
         """Store the parts."""
         super().__init__(what)
-        self.what, self.got, self.allowed, self.fix, self.field = what, got, allowed, fix, field
+        self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
 
     def __str__(self) -> str:
         """The message: a line for each part."""
@@ -81,7 +79,7 @@ class ApeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts, from which the other process builds the message again."""
-        return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix, field=self.field), (self.what,)
+        return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
 
 
 class PartError(ApeError):
@@ -170,12 +168,11 @@ def unknown(
     allowed: Iterable[str],
     searched: Iterable[str] = (),
     synonyms: Mapping[str, str] | None = None,
-    field: str | None = None,
 ) -> UsageError:
     """The error for an unknown `kind` called `name`, with the nearest match and the full list.
 
     `searched` are the places where the names come from, if a user can add to them. `synonyms` are other words for
-    names. `field` is the field that the error is about, if it is not called `kind`.
+    names.
 
     >>> print(unknown("task", "tree-cpoy", ["copy", "tree-copy"]))
     unknown task
@@ -191,7 +188,6 @@ def unknown(
         allowed=_listed(name, names),
         fix=suggestion(name, names, "choose one from the list", synonyms)
         + (f" (searched: {places}; PYTHONPATH adds folders with ape_cli in them)" if places else ""),
-        field=field or kind,
     )
 
 
@@ -232,14 +228,14 @@ def _plain(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
-def pick(kind: str, name: str, allowed: Iterable[_Name], field: str | None = None) -> _Name:
-    """Return the element of `allowed` that is called `name`. `field` is where it stands, if that is not called `kind`.
+def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
+    """Return the element of `allowed` that is called `name`.
 
     Raises `UsageError` (see `unknown`) if there is none.
     """
     names = {str(other): other for other in allowed}
     if name not in names:
-        raise unknown(kind, name, names, field=field)
+        raise unknown(kind, name, names)
     return names[name]
 
 

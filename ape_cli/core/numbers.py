@@ -28,7 +28,7 @@ def whole_numbers(name: str, text: str) -> list[int]:
         if not digits or not 0 <= int(last) - int(first) < _MOST:
             allowed = f"whole numbers, and ranges from the lower to the higher, of at most {_MOST:,} numbers"
             fix = "for example 42,43, or 42-44"
-            raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix=fix, field=name)
+            raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix=fix)
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))
 

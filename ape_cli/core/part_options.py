@@ -95,7 +95,7 @@ def checked(key: str, value: Any, known: dict[str, Any]) -> Any:
             if not isinstance(value, bool) or isinstance(found, bool | list | tuple):  # Literal[1] takes True
                 return found
     fix = "give such a value" if default is empty else f"the default is {json.dumps(default, default=str)}"
-    raise UsageError(f"bad {key}", got=repr(value), allowed=_words(kind), fix=fix, field=key)
+    raise UsageError(f"bad {key}", got=repr(value), allowed=_words(kind), fix=fix)
 
 
 def _validated(kind: Any, value: Any) -> Any:

@@ -35,8 +35,10 @@ Shapes: B images, H height, W width, C channels (1 or 3). Pixels are uint8.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -54,36 +56,8 @@ F64 = NDArray[np.float64]
 NAMES = ("crop", "flip", "autoaugment")  # in the order in which they are applied
 
 _GRAY = 128
-_PLAIN = 0  # the bin of operations that have no magnitude
-
-# Each sub-policy is a pair of (operation, probability, bin).
-POLICY = (
-    (("invert", 0.1, _PLAIN), ("contrast", 0.2, 6)),
-    (("rotate", 0.7, 2), ("translate-x", 0.3, 9)),
-    (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
-    (("shear-y", 0.5, 8), ("translate-y", 0.7, 9)),
-    (("autocontrast", 0.5, _PLAIN), ("equalize", 0.9, _PLAIN)),
-    (("shear-y", 0.2, 7), ("posterize", 0.3, 7)),
-    (("color", 0.4, 3), ("brightness", 0.6, 7)),
-    (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
-    (("equalize", 0.6, _PLAIN), ("equalize", 0.5, _PLAIN)),
-    (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
-    (("color", 0.7, 7), ("translate-x", 0.5, 8)),
-    (("equalize", 0.3, _PLAIN), ("autocontrast", 0.4, _PLAIN)),
-    (("translate-y", 0.4, 3), ("sharpness", 0.2, 6)),
-    (("brightness", 0.9, 6), ("color", 0.2, 8)),
-    (("solarize", 0.5, 2), ("invert", 0.0, _PLAIN)),
-    (("equalize", 0.2, _PLAIN), ("autocontrast", 0.6, _PLAIN)),
-    (("equalize", 0.2, _PLAIN), ("equalize", 0.6, _PLAIN)),
-    (("color", 0.9, 9), ("equalize", 0.6, _PLAIN)),
-    (("autocontrast", 0.8, _PLAIN), ("solarize", 0.2, 8)),
-    (("brightness", 0.1, 3), ("color", 0.7, 0)),
-    (("solarize", 0.4, 5), ("autocontrast", 0.9, _PLAIN)),
-    (("translate-y", 0.9, 9), ("translate-y", 0.7, 9)),
-    (("autocontrast", 0.9, _PLAIN), ("solarize", 0.8, 3)),
-    (("equalize", 0.8, _PLAIN), ("invert", 0.1, _PLAIN)),
-    (("translate-y", 0.7, 9), ("autocontrast", 0.9, _PLAIN)),
-)
+# 25 sub-policies, each a pair of (operation, probability, bin); operations without magnitude have bin 0
+POLICY = json.loads(Path(__file__).with_name("autoaugment.json").read_text(encoding="utf-8"))
 
 
 class Operation(NamedTuple):
@@ -97,20 +71,12 @@ class Operation(NamedTuple):
 def parse(text: str) -> tuple[str, ...]:
     """Parse the names of augmentation steps: some of `crop,flip,autoaugment` in any order, or `none`.
 
-    Returns the names in the order of application. Raises `UsageError` if a name is unknown or given twice.
+    Returns the names in the order of application. Raises `UsageError` if a name is unknown.
 
     >>> parse("flip, crop"), parse("none")
     (('crop', 'flip'), ())
     """
-    names = [word.strip() for word in text.split(",")]
-    if names == ["none"]:
-        return ()
-    for name in names:
-        if name == "none":
-            raise UsageError("`none` cannot be combined with augmentations", got=text, fix="leave `none` out")
-        pick("augmentation", name, (*NAMES, "none"))
-    if len(set(names)) < len(names):
-        raise UsageError("an augmentation is named twice", got=repr(text), fix="name each once")
+    names = [] if text == "none" else [pick("augmentation", word.strip(), NAMES) for word in text.split(",")]
     return tuple(name for name in NAMES if name in names)
 
 
@@ -122,10 +88,6 @@ def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[i
 
     Raises `UsageError` if `autoaugment` is used and Pillow is not installed.
     """
-    assert pixels.dtype == np.uint8
-    assert pixels.ndim == 4
-    assert pixels.shape[3] in {1, 3}
-    assert len(seeds) == len(pixels)
     draws = np.array([np.random.default_rng(seed).random(8) for seed in seeds]).reshape(-1, 8)
     result: U8 = pixels.copy()
     if "crop" in steps:
@@ -161,12 +123,11 @@ def _autoaugment(pixels: U8, draws: F64) -> U8:
     except ModuleNotFoundError as missing:
         raise UsageError("`autoaugment` needs Pillow, which is not installed", fix=how_to_install("image")) from missing
     result = pixels.copy()
-    for place, operations in zip(result, chosen(draws), strict=True):
-        if operations:
-            image = Image.fromarray(place if place.shape[2] == 3 else place[:, :, 0])
-            for operation in operations:
-                image = operate(image, operation)
-            place[:] = np.asarray(image).reshape(place.shape)
+    for array, operations in zip(result, chosen(draws), strict=True):
+        image = Image.fromarray(array if array.shape[2] == 3 else array[:, :, 0])
+        for operation in operations:
+            image = operate(image, operation)
+        array[:] = np.asarray(image).reshape(array.shape)
     return result
 
 

@@ -7,49 +7,53 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from importlib import resources
 
 from ape_cli import tasks
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
-from ape_cli.data.overlap import Overlap
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
 from ape_cli.tasks import BaseTask
 
 
 def card(manifest: Manifest, task: BaseTask) -> str:
-    """The dataset card as Markdown. Its front matter tells `datasets.load_dataset` where the splits are."""
-    plan = manifest.plan
-    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
-    for split in plan.rows:
-        lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
+    """The dataset card as Markdown. The text is in `dataset_card.md.jinja`."""
+    from jinja2 import Environment, StrictUndefined  # slow to import, and rarely needed
+
+    plan, moments = manifest.plan, manifest.moments
     names = ", ".join(f"{i} {markdown(shown(name))}" for i, name in enumerate(manifest.vocabulary[:24]))
-    more = ", …" if len(manifest.vocabulary) > 24 else ""
-    title, sentence, notes = _symbols(manifest) if plan.image is None else _images(manifest, task)
-    origin = [f" {markdown(task.origin[split])} |" if task.origin else "" for split in plan.rows]
-    lines += [
-        "---",
-        f"# {markdown(title)}",
-        "",
-        f"{sentence}:",
-        "",
-        f"```\n{one_line(gen_command(task, plan.rows, plan.seed, plan.shard_rows))}\n```",
-        "",
-        "| split | rows |" + (" from |" if task.origin else ""),
-        "|---|---|" + ("---|" if task.origin else ""),
-        *(f"| {split} | {count} |{of}" for (split, count), of in zip(plan.rows.items(), origin, strict=True)),
-        "",
-        f"Columns: {', '.join(f'`{name}`' for name in task.columns.names)}.",
-        *notes,
-        *(f"- {markdown(line)}" for line in task.notes(plan.seed)),
-        *_overlap(manifest),
-        "",
-        f"{'Ids' if plan.image is None else 'Labels'}: {names}{more} (all of them in `manifest.json`).",
-        "",
-        f"Fingerprint: `{manifest.fingerprint}`",
-        "",
-    ]
-    return "\n".join(lines)
+    means, deviations = (moments.mean, moments.std) if moments else ([], [])
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {"markdown": markdown, "code": code}
+    template = resources.files(__package__).joinpath("dataset_card.md.jinja").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        manifest=manifest,
+        plan=plan,
+        task=task,
+        parameters={"binarise": False, "sizes": None, "shuffled": False} | plan.parameters,
+        title=_title(manifest),
+        command=one_line(gen_command(task, plan.rows, plan.seed, plan.shard_rows)),
+        needs_path=task.command_options.get("source") == "PATH",
+        positions=_positions(plan.structure),
+        overlap=manifest.stored_overlap.words(plan) if manifest.stored_overlap else "",
+        names=names + (", …" if len(manifest.vocabulary) > 24 else ""),
+        mean=", ".join(f"{x:.4f}" for x in means),
+        std=", ".join(f"{x:.4f}" for x in deviations),
+    )
+
+
+def _title(manifest: Manifest) -> str:
+    """The name of the task, with its source, its form, and its orders."""
+    plan = manifest.plan
+    if plan.image is not None:
+        return f"images: {plan.parameters['source']}{', shuffled' if plan.parameters.get('shuffled') else ''}"
+    form = "" if manifest.sources is None else f": {tasks.load(plan.task).form(plan.parameters)}"
+    if plan.source_order:
+        return f"{plan.task}{form}, {plan.source_order}-first sources, {plan.order}-first targets"
+    return f"{plan.task}{form}{f', {plan.order}-first order' if plan.order else ''}"
 
 
 def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: int | None = None) -> str:
@@ -66,61 +70,6 @@ def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: 
     )
     shards = [] if shard_rows is None else [f"--shard-rows {shard_rows}"]
     return " ".join([f"ape gen {task.name}{order} {counts} --seed {seed}", *shards, *options])
-
-
-def _overlap(manifest: Manifest) -> list[str]:
-    """Lines about the overlap of the splits. There are none without training rows, or without other rows."""
-    train, *others = manifest.plan.rows.values()
-    if not train or not any(others):
-        return []
-    what = "a source" if manifest.plan.image is None else "an image"
-    words = Overlap(manifest.overlap or {}, manifest.overlap_sizes or []).words(manifest.plan)
-    return ["", f"Overlap: {words or f'no validation or test row has {what} that is also in training'}."]
-
-
-def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:
-    """For datasets of symbols: the title, a sentence that describes the dataset, and lines about its columns."""
-    plan = manifest.plan
-    order = f", {plan.order}-first order" if plan.order else ""
-    if plan.source_order:
-        order = f", {plan.source_order}-first sources, {plan.order}-first targets"
-    binarised = (
-        "; the left child is the first child, the right child the next sibling"
-        if plan.parameters.get("binarise")
-        else ""
-    )
-    sentence = f"Synthetic structured data ({plan.structure.expression}), generated by `ape`"
-    notes = [f"Positions: {_positions(plan.structure)}{binarised}."]
-    title = f"{plan.task}{order}"
-    if manifest.sources is not None:
-        title = f"{plan.task}: {tasks.load(plan.task).form(plan.parameters)}{order}"
-        sentence = f"Data of the source {code(plan.parameters['source'])} (PATH is its location), converted by `ape`"
-        notes.append(f"The SHA-256 of each of the {len(manifest.sources):,} files of the source is in `manifest.json`.")
-    if sizes := plan.parameters.get("sizes"):
-        listed = ", ".join(map(str, sizes))
-        notes.append(f"Sizes: every split has the same number of rows of each of {listed}, which take turns.")
-    return title, sentence, notes
-
-
-def _images(manifest: Manifest, task: BaseTask) -> tuple[str, str, list[str]]:
-    """The same as `_symbols`, for datasets of labelled images."""
-    plan, moments = manifest.plan, manifest.moments
-    assert plan.image is not None
-    assert moments is not None
-    height, width, channels = plan.image
-    parameters = plan.parameters
-    shuffled = ["The pixels of each image are permuted independently, in the same way for all its channels."]
-    path = " (PATH is its location)" if task.command_options["source"] == "PATH" else ""
-    mean, std = (", ".join(f"{x:.4f}" for x in values) for values in (moments.mean, moments.std))
-    notes = [
-        f"Images: PNG, {height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}; `size` is the longer side.",
-        *(shuffled if parameters.get("shuffled") else ()),
-        f"Of each channel of the training images, as fractions of 255: mean {mean}, standard deviation {std}.",
-        "",
-        f"SHA-256 of the source's images and labels: `{parameters['sha256']}`",
-    ]
-    title = f"images: {parameters['source']}{', shuffled' if parameters.get('shuffled') else ''}"
-    return title, f"Labelled images of the source {code(parameters['source'])}{path}, converted by `ape`", notes
 
 
 def _positions(structure: Structure) -> str:

@@ -74,12 +74,9 @@ class PositionReading:
         structure = data if structure is None else structure
         indices = columns(structure, data)
         if indices is None:
-            raise UsageError(
-                f"this dataset has no positions of structure {structure.expression}",
-                got=f"structure {data.expression}",
-                allowed=f"the factors of {data.expression}; line (seq) and cyclic(n) along its linearisation; products",
-                fix="leave `structure` out to use the structure of the data",
-            )
+            what, got = f"this dataset has no positions of structure {structure.expression}", data.expression
+            allowed = f"the factors of {got}; line (seq) and cyclic(n) along its linearisation; products"
+            raise UsageError(what, got=f"structure {got}", allowed=allowed, fix="leave `structure` out")
         # the positions of a sequence are those along the line, where EOS has a position too
         taken = tuple(LINE if data == Seq() else column for column in indices)
         reading = cls(data, structure, taken, tagged, decoder_only, positions)
@@ -221,29 +218,23 @@ def collate(
     """
     chosen, is_labelled = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.data.simple)
-    closed = reading.data == Seq()
-    closes = closed and not reading.tagged
-    source_length, target_length = (
-        padding(int(side.length_of(rows).max(initial=0)) + end) - end
-        for side, end in ((window.source, closed), (window.target, closes))
+    source_end = reading.data == Seq()  # whether each source has an EOS
+    target_end = source_end and not reading.tagged
+    source_most, target_most = (
+        padding(int(side.length_of(rows).max(initial=0)) + end)
+        for side, end in ((window.source, source_end), (window.target, target_end))
     )
-    source, source_at, source_mask = _pad(window.source, source_length, chosen, not reading.is_line)
-    target, target_at, target_mask = _pad(window.target, target_length, chosen, unfolds or not reading.is_line)
-    if closed:
-        source = _close(source, source_mask)
-        source_mask = source != PAD
-    if closes:
-        target = _close(target, target_mask)
-        target_mask = target != PAD
+    source, source_at, source_mask = _pad(window.source, source_most, chosen, source_end)
+    target, target_at, target_mask = _pad(window.target, target_most, chosen, target_end)
     lengths = source_mask.sum(1)
     if reading.tagged:
-        inputs, inputs_at, inputs_mask = _pad(window.source, target_length, chosen, not reading.is_line)
+        inputs, inputs_at, inputs_mask = _pad(window.source, target_most, chosen)
         input_positions = reading.positions_of(inputs_at, inputs_mask, lengths if reading.continues else None)
     else:
         inputs, input_positions = after(SOS, target), reading.input_positions_of(target_at, target_mask, lengths)
     source_positions = reading.positions_of(source_at, source_mask)
     read = window.source if reading.tagged else window.target
-    count = read.length_of(chosen) + closes
+    count = read.length_of(chosen) + target_end
     if (drawn := reading.positions) is not None:
         numbers = window.row[chosen]
         drawn.check(numbers, lengths, count)
@@ -252,6 +243,11 @@ def collate(
     label_places = _asked(target, padding) if reading.tagged else None
     if label_places is not None:
         target = np.take_along_axis(target, label_places, axis=1)
+    whole = None
+    if share != WHOLE:
+        labels = window.target.ids[ragged.take(window.target.offsets, rows)[0]]
+        tokens = window.source.length_of(rows) + source_end
+        whole = int((labels != PAD).sum()) + target_end * rows.size, int(tokens.sum())
     tensor = torch.from_numpy
     batch = SequenceBatch(
         source_ids=tensor(source),
@@ -265,16 +261,16 @@ def collate(
         op=window.op[chosen],
         label_positions=tensor(target_at) if unfolds else None,
         label_places=None if label_places is None else tensor(label_places),
-        whole=None if share == WHOLE else (_labels(window.target, rows, closes), _tokens(window.source, rows, closed)),
+        whole=whole,
     )
     if not reading.decoder_only:
         return batch
-    most = padding(int((window.source.length_of(rows) + closed + read.length_of(rows) + closes).max(initial=0)))
+    most = padding(int((window.source.length_of(rows) + source_end + read.length_of(rows) + target_end).max(initial=0)))
     join = partial(_without_gap, lengths=lengths, end=lengths + count, most=most)
-    whole = reading.is_line and drawn is None
+    is_shared = reading.is_line and drawn is None  # all rows have the same positions
     line = np.ones((1, most), dtype=bool)
-    positions = reading.positions_of(None, line) if whole else join(source_positions, input_positions)
-    indices = np.minimum(lengths[:, None] + np.arange(target_length + closes), most - 1)
+    positions = reading.positions_of(None, line) if is_shared else join(source_positions, input_positions)
+    indices = np.minimum(lengths[:, None] + np.arange(target_most), most - 1)
     return DecoderOnlyBatch(
         **vars(batch),
         ids=tensor(join(source, inputs)),
@@ -305,39 +301,22 @@ def _without_gap(source: I64, target: I64, lengths: I64, end: I64, most: int) ->
     return packed
 
 
-def _tokens(side: Side, rows: I64, closed: bool) -> int:
-    """The number of tokens of the given rows, including one EOS for each row if they are `closed`."""
-    return int(side.length_of(rows).sum()) + closed * rows.size
+def _pad(side: Side, length: int, chosen: I64, closed: bool = False) -> tuple[I64, I64, np.ndarray]:
+    """Pad the given rows to `length` tokens, which include an EOS for each row if they are `closed`.
 
-
-def _labels(side: Side, rows: I64, closed: bool) -> int:
-    """The number of labels of the given rows: `_tokens` without tags that are not asked for."""
-    place, _ = ragged.take(side.offsets, rows)
-    return _tokens(side, rows, closed) - int((side.ids[place] == PAD).sum())
-
-
-def _pad(side: Side, length: int, chosen: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
-    """Pad the given rows to `length` tokens.
-
-    Returns ids [B, L], padded with PAD; stored positions [B, L] or [B, L, C], padded with 0, or None if not `placed`;
-    and the mask [B, L].
+    Returns ids [B, L], padded with PAD; stored positions [B, L] or [B, L, C], padded with 0; and the mask [B, L].
     """
     place, _ = ragged.take(side.offsets, chosen)
-    mask = np.arange(length) < side.length_of(chosen)[:, None]
-
-    def padded(flat: np.ndarray, blank: int) -> I64:
-        result = np.full((*mask.shape, *flat.shape[1:]), blank, dtype=np.int64)
-        result[mask] = flat[place]
-        return result
-
-    return padded(side.ids, PAD), padded(side.positions, 0) if placed else None, mask
-
-
-def _close(ids: I64, mask: np.ndarray) -> I64:
-    """Add EOS after the last symbol of each row. Takes int64 [B, L] and returns int64 [B, L + 1]."""
-    closed = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD)
-    closed[np.arange(len(ids)), mask.sum(axis=1)] = EOS
-    return closed
+    ends = side.length_of(chosen)
+    mask = np.arange(length) < ends[:, None]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = side.ids[place]
+    positions = np.zeros((*mask.shape, *side.positions.shape[1:]), dtype=np.int64)
+    positions[mask] = side.positions[place]
+    if closed:
+        ids[np.arange(ends.size), ends] = EOS
+        mask = np.arange(length) <= ends[:, None]
+    return ids, positions, mask
 
 
 def whole_numbers(part: pa.Table, name: str) -> I64:

@@ -3,26 +3,26 @@
 Generation streams: a shard is made block by block and written row group by row group, so memory does not grow with the
 number of rows. Shards are independent, so the workers of an executor share nothing. The files on disk are a function of
 the plan alone. They do not depend on the number of workers or on interruptions.
+
+Each shard notes in its footer the digest of its plan and the content sums of its rows. So an interrupted dataset can be
+completed without any other file.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ValidationError
 
 from ape_cli.core import plugins, runtime, user_parts
-from ape_cli.core.errors import BusyError, DataError, UsageError
+from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.runtime import version
-from ape_cli.core.validation import first_error
-from ape_cli.data import output_folder, overlap
+from ape_cli.data import overlap
 from ape_cli.data.card import card
 from ape_cli.data.manifest import (
     DatasetPlan,
@@ -30,18 +30,27 @@ from ape_cli.data.manifest import (
     Piece,
     Shard,
     fingerprint,
+    manifest_path,
     missing_shards,
     open_shard,
     pieces_of,
-    write_manifest,
+    read_manifest,
+    shard_files,
+)
+from ape_cli.data.manifest import (
+    plan_of as plan,
 )
 from ape_cli.data.overlap import Sources
 from ape_cli.storage import files, parquet
+from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import RULES, BaseTask, RowWriter
 from ape_cli.tasks._rules import check_rows
 
+__all__ = ["GenerationResult", "Tick", "generate", "plan", "write_shard"]
+
+_LOCK = ".lock"
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups
 
@@ -55,41 +64,6 @@ class GenerationResult:
     manifest: Manifest
     folder: StoragePath
     written: int
-
-
-class WrittenShard(NamedTuple):
-    """A shard that was written, and the sources of its rows."""
-
-    shard: Shard
-    sources: Sources
-
-
-def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
-    """Check the options of a command and make its plan.
-
-    In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
-    """
-    if task.tagged and task.source_order is not None:
-        got = f"a source in {task.source_order} order with a target in {task.order} order"
-        raise UsageError("tags are in the order of the source", got=got, fix="leave `source_order` out")
-    if not 0 <= seed < 2**63:
-        raise UsageError("bad `seed`", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
-    try:
-        return DatasetPlan(
-            task=task.name,
-            structure=parse_structure(task.structure),
-            order=task.order,
-            source_order=task.source_order,
-            parameters=task.parameters,
-            seed=seed,
-            rows=task.rows(rows, seed),
-            shard_rows=shard_rows,
-            image=task.image,
-            tagged=task.tagged or None,
-            code=plugins.digest(type(task)),
-        )
-    except ValidationError as error:
-        raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
 
 
 def generate(
@@ -112,9 +86,10 @@ def generate(
     `ApeError` if it cannot be written, or if a user's own task breaks a rule.
     """
     user_parts.check_once(task, RULES, task)
-    with _working_in(out):
-        output_folder.check_ours(out)
-        manifest = None if overwrite else output_folder.existing(out, plan)
+    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait until it has finished")
+    with files.locked(out / _LOCK, busy):
+        _check_ours(out)
+        manifest = None if overwrite else _existing(out, plan)
         plan = plan if manifest is None else manifest.plan  # equal, but with 6 instead of 6.0 its digest differs
         pieces = [p for split in pieces_of(plan).values() for p in split]
         if manifest is not None:
@@ -125,43 +100,24 @@ def generate(
                 for opened in files.each(lambda shard: open_shard(out, plan, shard), list(shards.values()), out):
                     opened.close()
         else:
-            output_folder.check_space(out, task, sum(plan.rows.values()))
-            shards = output_folder.kept_shards(out, task, plan)
+            shards = _kept_shards(out, task, plan)
         todo = [p for p in pieces if p.file not in shards]
         if manifest is None or todo:
             made = _make(task, plan, out, todo, engine, tick)
-            shards |= {file: written.shard for file, written in made.items()}
-            complete = _manifest(task, plan, out, shards, {file: written.sources for file, written in made.items()})
+            shards |= {file: shard for file, (shard, _) in made.items()}
+            complete = _manifest(task, plan, out, shards, {file: sources for file, (_, sources) in made.items()})
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
                 what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
                 raise DataError(what, fix="generate the whole dataset again with `overwrite`")
             manifest = complete
             files.write_text(out / "README.md", card(manifest, task))
-            write_manifest(out, manifest)
+            files.write_text(manifest_path(out), f"{manifest.model_dump_json(indent=2)}\n")
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
-
-
-@contextmanager
-def _working_in(out: StoragePath) -> Iterator[None]:
-    """Lock the folder for this process, and create it if needed. Raises `BusyError` if it is locked.
-
-    A folder that was created here and is still empty at the end is removed.
-    """
-    busy = BusyError("another process is generating into this folder", got=str(out), fix="wait until it has finished")
-    new = not out.exists()
-    files.folder(out)
-    try:
-        with files.locked(out / output_folder.LOCK, busy):
-            yield
-    finally:
-        if new:
-            with suppress(OSError):  # the folder is not empty, so it is kept
-                out.rmdir()
 
 
 def _make(
     task: BaseTask, plan: DatasetPlan, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
-) -> dict[str, WrittenShard]:
+) -> dict[str, tuple[Shard, Sources]]:
     """Write the shards, in this process or by an executor. Returns them by file name."""
     tick = tick or (lambda rows: None)
     if engine is None or not todo:
@@ -189,7 +145,7 @@ def _make(
 
 def _write_for(
     context: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str
-) -> WrittenShard:
+) -> tuple[Shard, Sources]:
     """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
     def tick(rows: int) -> None:
@@ -202,11 +158,13 @@ def _write_for(
 
 def write_shard(
     task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick
-) -> WrittenShard:
+) -> tuple[Shard, Sources]:
     """Write one shard. It is a function of `task`, `seed`, `piece` and the digest of the plan alone."""
     total, shared, sources = (0, 0), 0, list[Sources]()
     cost = task.mean_tokens + task.mean_target_tokens
-    with _reused_memory(), files.replacing(out / piece.file) as temporary:
+    runtime.keep_memory()
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own gives freed memory back, and asks for it again
+    with files.replacing(out / piece.file) as temporary:
         with parquet.writer(temporary, task.columns) as writer:
             for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, parquet.ROW_GROUP))):
                 parts = []
@@ -217,29 +175,14 @@ def write_shard(
                         check_rows(part, structure, len(task.id_names), tagged=task.tagged)
                     parts.append(part)
                     shared += part_shared
-                    total = output_folder.content_sum(total, task.content(part))
+                    total = _content_sum(total, task.content(part))
                     sources.append(Sources(task.sources(part), part["size"].to_numpy()))
                     tick(len(block))
                 writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=parquet.ROW_GROUP)
             parquet.add_note(writer, {"plan": plan_digest, "file": piece.file, "content": total, "shared": shared})
         digest = files.sha256(temporary)
     shard = Shard(file=piece.file, rows=len(piece.rows), sha256=digest, content=total, shared=shared)
-    return WrittenShard(shard, overlap.joined(sources))
-
-
-@contextmanager
-def _reused_memory() -> Iterator[None]:
-    """Use the system allocator, so that freed Arrow memory is reused.
-
-    Arrow's own pool gives hundreds of megabytes back to the operating system in a row group.
-    """
-    runtime.keep_memory()
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
+    return shard, overlap.joined(sources)
 
 
 def _cut(rows: range, size: int) -> Iterator[range]:
@@ -271,4 +214,91 @@ def _manifest(
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
+    )
+
+
+# What the folder holds already, and what is removed from it. Files that do not belong to a dataset are never touched.
+
+
+def _existing(out: StoragePath, plan: DatasetPlan) -> Manifest | None:
+    """The manifest if the folder holds the dataset of a plan; None if it is empty or the dataset was interrupted.
+
+    Raises `DataError` if the folder holds another dataset.
+    """
+    if manifest_path(out).exists():
+        manifest = read_manifest(out)
+        if manifest.plan != plan:
+            raise _another(out, manifest.plan.differences(plan))
+        return manifest
+    shards = (path for path in shard_files(out) if path.suffix == ".parquet")
+    if any(_plan_of(path, plan) != plan.digest for path in shards):
+        raise _another(out, ["shards of another command or version"])
+    return None
+
+
+def _plan_of(path: StoragePath, plan: DatasetPlan) -> str | None:
+    """The digest of the plan of a shard; None if it cannot be read, or is not like those of `plan`."""
+    try:
+        with read_shard(path, plan.shard) as shard:
+            return note_of(shard).get("plan")
+    except DataError:
+        return None
+
+
+def _check_ours(out: StoragePath) -> None:
+    """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
+    if (out / "data").is_symlink():
+        got, fix = "data is a symbolic link", "remove the link, or choose another `out`"
+        raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
+    if manifest_path(out).exists() or shard_files(out):
+        return
+    foreign = sorted(path.name for path in out.iterdir() if path.name not in ("data", _LOCK))
+    foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
+    if foreign:
+        what = "the folder is not empty and contains no dataset"
+        raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another `out`")
+
+
+def _kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:
+    """The complete shards of an interrupted dataset, by file. Its other shards and the manifest are removed."""
+    is_interrupted = not manifest_path(out).exists()
+    manifest_path(out).unlink(missing_ok=True)
+    kept: dict[str, Shard] = {}
+    for path in shard_files(out):
+        file = f"data/{path.name}"
+        if is_interrupted and path.suffix == ".parquet" and (shard := _kept(out, task, plan, file)):
+            kept[file] = shard
+        else:
+            path.unlink(missing_ok=True)
+    return kept
+
+
+def _kept(out: StoragePath, task: BaseTask, plan: DatasetPlan, file: str) -> Shard | None:
+    """A shard of an interrupted dataset; None if its note is not that of the plan and of its rows."""
+    path = out / file
+    try:
+        total = (0, 0)
+        with read_shard(path, plan.shard) as shard:
+            note, rows = note_of(shard), shard.metadata.num_rows
+            for group in range(shard.num_row_groups):
+                total = _content_sum(total, task.content(read_group(shard, group, path)))
+        if (note.get("plan"), note.get("file"), note.get("content")) != (plan.digest, file, list(total)):
+            return None
+        return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])
+    except DataError:
+        return None
+
+
+def _content_sum(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Add two content sums: pairs of numbers modulo 2^64."""
+    return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
+
+
+def _another(out: StoragePath, differences: list[str]) -> DataError:
+    """The error for a folder that holds another dataset."""
+    return DataError(
+        f"{out} holds another dataset",
+        got="; ".join(differences),
+        allowed="the same command, or an empty folder",
+        fix="choose another `out`, or `overwrite` to replace it",
     )

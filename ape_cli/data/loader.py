@@ -30,7 +30,14 @@ from ape_cli.data import image_batches
 from ape_cli.data.batches import WHOLE, Padding, SequenceBatch, Share, exact_length
 from ape_cli.data.collation import PositionReading, Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import DatasetPlan, Manifest, complete_manifest, open_shard
+from ape_cli.data.manifest import (
+    DatasetPlan,
+    Manifest,
+    complete_manifest,
+    missing_shards,
+    open_shard,
+    read_manifest,
+)
 from ape_cli.data.position_maps import RowPositions
 from ape_cli.storage import files, image_rows
 from ape_cli.storage.parquet import ROW_GROUP, read_group
@@ -77,28 +84,27 @@ class Dataset:
         manifest: Manifest | None = None,
         *,
         plan: DatasetPlan | None = None,
-        means: tuple[float, float] = (0.0, 0.0),
+        about: Any = None,
         fingerprint: str = "",
         made_by: BaseTask | None = None,
     ) -> None:
-        """Take the manifest of a complete dataset as it is, without looking at the shards.
+        """Describe a dataset by its manifest; or by its plan, and the mean sizes that a task or a record has (`about`).
 
-        A dataset whose manifest or some of whose shards are missing is described by its plan, `mean_size` and
-        `mean_tokens`, and the fingerprint as far as it is known. `made_by` generates it; None if it is not known how.
+        It is missing if it has no manifest, or if some of its shards are not there. `made_by` generates it; None if it
+        is not known how. The fingerprint of a dataset without a manifest is given as far as it is known.
         """
-        self.folder, self.missing, self.made_by = folder, manifest is None, made_by
+        self.folder, self.made_by = folder, made_by
+        self.missing = manifest is None or bool(missing_shards(folder, manifest))
         self.required: str | None = None  # the fingerprint that it must have once it is generated
-        self.sizes: dict[str, int] = {}  # the results of `largest`, by `size_key`
-        self.recorded_sizes: dict[str, int] = {}  # those that earlier runs tell of
-        self.overlap_told = False  # whether the user was told how many rows are also in training
+        self.sizes: dict[str, int] = {}  # the results of `largest`, by `size_key`, also those that earlier runs tell of
         self._splits: dict[str, Split | ImageSplit] = {}
-        if manifest is None:
-            assert plan is not None
-            self.plan, self.fingerprint, (self.mean_size, self.mean_tokens) = plan, fingerprint, means
-        else:
-            self.manifest = manifest
-            self.reload()
-        plan = self.plan
+        if manifest is not None:
+            plan, about, fingerprint = manifest.plan, manifest, manifest.fingerprint
+            if not self.missing:
+                self.manifest = manifest
+        assert plan is not None
+        self.plan, self.fingerprint = plan, fingerprint
+        self.mean_size, self.mean_tokens = about.mean_size, about.mean_tokens
         self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
         self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
 
@@ -108,7 +114,7 @@ class Dataset:
         return complete_manifest(self.folder)
 
     def reload(self) -> None:
-        """Take over what the manifest says, for example once it was generated. Raises the errors of `manifest`."""
+        """Take over what the manifest says, once it was generated. Raises the errors of `manifest`."""
         manifest, self.missing = self.manifest, False
         self.plan, self.fingerprint = manifest.plan, manifest.fingerprint
         self.mean_size, self.mean_tokens = manifest.mean_size, manifest.mean_tokens
@@ -139,11 +145,6 @@ class Dataset:
         return self.folder.resolve().name
 
     @property
-    def width(self) -> int:
-        """The number of coordinates of a stored position."""
-        return self.plan.width
-
-    @property
     def ids(self) -> int:
         """The size of the vocabulary, including PAD, SOS and EOS; for images, the number of classes."""
         return len(self.manifest.vocabulary)
@@ -171,7 +172,10 @@ def open_dataset(folder: str | StoragePath) -> Dataset:
     does not exist, if the dataset in it is incomplete, or if a shard is missing.
     """
     path = storage_path(folder)
-    return Dataset(path, complete_manifest(path))
+    data = Dataset(path, read_manifest(path))
+    if data.missing:
+        data.reload()  # raises an error that names the shard
+    return data
 
 
 class Rows(ABC, Generic[_Window, _Batch]):
@@ -188,11 +192,6 @@ class Rows(ABC, Generic[_Window, _Batch]):
         self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
         self._ends = list(accumulate(rows for groups in sizes for rows in groups))  # of the row groups, in the split
         self._blocks = [range(i, min(i + ROW_GROUP, self.rows)) for i in range(0, self.rows, ROW_GROUP)]
-
-    @property
-    def ids(self) -> int:
-        """The size of the vocabulary, or the number of classes of images."""
-        return len(self.manifest.vocabulary)
 
     def table(self) -> pa.Table:
         """All rows of the split as an Arrow table, in order. Raises `DataError` if they cannot be read."""
@@ -357,8 +356,6 @@ class Split(Rows[Window, SequenceBatch]):
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[Window, I64], SequenceBatch]:
-        if options.augment:
-            raise UsageError("only images are augmented", got=f"augment={options.augment}", fix="leave `augment` out")
         plan, structure = self.manifest.plan, options.structure
         reading = PositionReading.of(
             plan.structure,
@@ -394,11 +391,6 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[ImageRows, I64], ImageBatch]:
-        if options != BatchOptions(augment=options.augment):
-            what = "images have no sequences whose positions are read"
-            raise UsageError(what, got=str(options), fix="give no option but `augment`")
-        if options.augment and seed is None:
-            raise UsageError("augmentation needs a seed")
         return partial(image_batches.collate, share=share, steps=options.augment, epoch_seed=(seed or 0, epoch))
 
     @property

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,20 +19,21 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
-from ape_cli.core.errors import DataError
+from ape_cli.core import plugins
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.numbers import spans
 from ape_cli.core.validation import HEX, Many, checked_name, first_error
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import files, image_rows, parquet, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Structure, StructureField, linearisation
+from ape_cli.structure import StructureField, linearisation, parse_structure
 from ape_cli.structure.linearisation import Order
+from ape_cli.tasks import BaseTask
 
 _MOST_SHARDS = 20_000
 SHARD = re.compile(r"\.?(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.[0-9a-f]{16})?(\.tmp(\.lock)?)?")
@@ -44,15 +46,11 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-
-def omitted_if_none(*names: str) -> Any:
-    """A serialiser that leaves out these fields if they are None."""
-
-    def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    @model_serializer(mode="wrap")
+    def _compact(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The fields without those that are None by default."""
         fields: dict[str, Any] = handler(self)
-        return {k: v for k, v in fields.items() if k not in names or v is not None}
-
-    return model_serializer(mode="wrap")(compact)
+        return {k: v for k, v in fields.items() if v is not None or type(self).model_fields[k].is_required()}
 
 
 class DatasetPlan(Frozen):
@@ -70,8 +68,6 @@ class DatasetPlan(Frozen):
     tagged: bool | None = None  # True if the target has a tag for each token of the source
     code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/plugins.py`)
 
-    _compact = omitted_if_none("image", "source_order", "tagged", "code")
-
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the plan. Each shard carries it, so that an interrupted dataset can be completed."""
@@ -79,16 +75,14 @@ class DatasetPlan(Frozen):
 
     def differences(self, other: DatasetPlan) -> list[str]:
         """The fields in which another plan differs, in words. `other` is the plan of the present command."""
-
-        def flat(plan: DatasetPlan) -> dict[str, object]:
-            fields = plan.model_dump()
-            nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
-            return {k: v for k, v in fields.items() if k != "code" and not isinstance(v, dict)} | nested
-
-        old, new = flat(self), flat(other)
-        code = [] if self.code == other.code else [f"the code of the task {self.task} has changed since"]
-        changed = (name for name in new | old if old.get(name) != new.get(name))
-        return [*code, *(f"{name} {old.get(name)!r} there, {new.get(name)!r} now" for name in changed)]
+        old, new = self.model_dump(), other.model_dump()
+        changed = [name for name in new | old if old.get(name) != new.get(name)]
+        return [
+            f"the code of the task {self.task} has changed since"
+            if name == "code"
+            else f"{name} {old.get(name)!r} there, {new.get(name)!r} now"
+            for name in changed
+        ]
 
     @cached_property
     def linearisation(self) -> str | None:
@@ -98,12 +92,7 @@ class DatasetPlan(Frozen):
     @property
     def shard(self) -> pa.Schema:
         """The schema of the Parquet files."""
-        return sequence_rows.schema(self.width) if self.image is None else image_rows.schema()
-
-    @property
-    def width(self) -> int:
-        """The number of coordinates of a position."""
-        return self.structure.width
+        return sequence_rows.schema(self.structure.width) if self.image is None else image_rows.schema()
 
     @property
     def kind(self) -> str:
@@ -115,23 +104,13 @@ class DatasetPlan(Frozen):
         """The schema version of such a dataset."""
         if self.image is not None:
             return 3
-        return 1 if self.width == 1 else 2
-
-    @field_validator("structure", mode="wrap")
-    @classmethod
-    def _check_structure(cls, expression: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
-        """Parse the expression of a structure. Raises `ValueError` if it is not valid."""
-        try:
-            structure: Structure = parse(expression)
-        except (ValidationError, RecursionError):
-            raise ValueError(f"not a structure: {str(expression)[:80]!r}") from None
-        if structure != structure.algebra:
-            raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
-        return structure
+        return 1 if self.structure.width == 1 else 2
 
     @model_validator(mode="after")
     def _check_rows(self) -> DatasetPlan:
         """Check the splits and the number of shards, before anything lists them. Raises `ValueError`."""
+        if self.structure != self.structure.algebra:
+            raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
         if set(self.rows) != set(SPLITS):
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
         if not any(self.rows.values()):
@@ -140,6 +119,32 @@ class DatasetPlan(Frozen):
         if shards > _MOST_SHARDS:
             raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {_MOST_SHARDS:,} are possible")
         return self
+
+
+def plan_of(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
+    """Check the options of a command and make its plan.
+
+    In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
+    """
+    if task.tagged and task.source_order is not None:
+        got = f"a source in {task.source_order} order with a target in {task.order} order"
+        raise UsageError("tags are in the order of the source", got=got, fix="leave `source_order` out")
+    try:
+        return DatasetPlan(
+            task=task.name,
+            structure=parse_structure(task.structure),
+            order=task.order,
+            source_order=task.source_order,
+            parameters=task.parameters,
+            seed=seed,
+            rows=task.rows(rows, seed),
+            shard_rows=shard_rows,
+            image=task.image,
+            tagged=task.tagged or None,
+            code=plugins.digest(type(task)),
+        )
+    except ValidationError as error:
+        raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,10 @@ class Manifest(Frozen):
     )
     overlap_sizes: list[int] | None = None  # sizes at which they are more than 5% of the validation or the test rows
 
-    _compact = omitted_if_none("moments", "sources", "overlap", "overlap_sizes")
+    @property
+    def stored_overlap(self) -> Overlap | None:
+        """How many rows are also in training; None in manifests of earlier versions."""
+        return None if self.overlap is None else Overlap(self.overlap, self.overlap_sizes or [])
 
     @model_validator(mode="after")
     def _check_shards(self) -> Manifest:
@@ -212,11 +220,6 @@ class Manifest(Frozen):
             raise ValueError("the shards are not those of the plan")
         if self.schema_version != self.plan.version:
             raise ValueError(f"schema_version: not {self.plan.version}, which such data has")
-        if self.overlap is not None and not (
-            set(self.overlap) == {"validation", "test"}
-            and all(count <= self.plan.rows[split] for split, count in self.overlap.items())
-        ):
-            raise ValueError("overlap: not a number of validation rows and one of test rows")
         if (self.moments is None) != (self.plan.image is None):
             raise ValueError("images have moments, and other data has none")
         if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
@@ -224,14 +227,27 @@ class Manifest(Frozen):
         return self
 
 
+class Overlap(NamedTuple):
+    """How many rows of other splits have a source that is also in training."""
+
+    rows: dict[str, int]  # by split
+    sizes: list[int]  # those at which these are more than 5% of the rows of a split; none for images
+
+    def words(self, plan: DatasetPlan) -> str:
+        """The overlap of the dataset of a plan, for readers. Empty if there is none."""
+        what = "a source" if plan.image is None else "an image"
+        counts = [
+            f"{count:,} of {plan.rows[split]:,} {split} rows ({count / plan.rows[split]:.1%})"
+            for split, count in self.rows.items()
+            if count
+        ]
+        sizes = f"; above 5% at size{'s'[: len(self.sizes) - 1]} {spans(self.sizes)}" if self.sizes else ""
+        return f"{' and '.join(counts)} have {what} that is also in training{sizes}" if counts else ""
+
+
 def manifest_path(folder: StoragePath) -> StoragePath:
     """The path of the manifest of a dataset."""
     return folder / "manifest.json"
-
-
-def write_manifest(folder: StoragePath, manifest: Manifest) -> None:
-    """Write the manifest of a dataset. Raises `ApeError` if it cannot be written."""
-    files.write_text(manifest_path(folder), f"{manifest.model_dump_json(indent=2)}\n")
 
 
 def open_shard(folder: StoragePath, plan: DatasetPlan, shard: Shard, *, verify: bool = True) -> pq.ParquetFile:
@@ -264,7 +280,6 @@ def read_manifest(folder: StoragePath) -> Manifest:
     """Read and check the manifest of a dataset. Raises `DataError` if the folder has no valid manifest."""
     path = manifest_path(folder)
     how = "generate one with `ape gen TASK --out DIR`"
-    again = "generate the dataset again with `overwrite`"
     try:
         fields = files.read_json(path, _MOST_BYTES)
         if isinstance(fields, dict):
@@ -272,20 +287,19 @@ def read_manifest(folder: StoragePath) -> Manifest:
         return Manifest.model_validate(fields)
     except FileNotFoundError:
         if shard_files(folder):
-            what = "the dataset is not complete: generation was interrupted"
-            how = "run the same `ape gen` command again"
-        elif folder.is_dir():
-            what = "the folder is not a dataset: it has no manifest.json"
+            what, how = (
+                "the dataset is not complete: generation was interrupted",
+                "run the same `ape gen` command again",
+            )
         else:
-            what = "no such dataset"
-        raise DataError(what, got=str(folder), fix=how, field="data") from None
+            what = "no such dataset" if not folder.is_dir() else "the folder is not a dataset: it has no manifest.json"
+        raise DataError(what, got=str(folder), fix=how) from None
     except OSError as error:
         raise DataError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, how)) from error
-    except ValidationError as error:
-        what = f"{path} was altered, or was written by another version of ape"
-        raise DataError(what, got=first_error(error), fix=f"restore it, or {again}") from error
     except ValueError as error:
-        raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+        what = f"{path} was altered, or was written by another version of ape"
+        got = first_error(error) if isinstance(error, ValidationError) else str(error)
+        raise DataError(what, got=got, fix="restore it, or generate the dataset again with `overwrite`") from error
 
 
 def complete_manifest(folder: StoragePath) -> Manifest:

@@ -11,30 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ape_cli.core.numbers import spans
 from ape_cli.core.rng import U64
-from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, open_shard
+from ape_cli.data.manifest import DatasetPlan, Manifest, Overlap, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
 
+if TYPE_CHECKING:
+    from ape_cli.data.loader import Dataset
+
 _NAMED_ABOVE = 0.05  # the share of the rows of a size above which the size is named
-
-
-class Stored(Protocol):
-    """A dataset on disk."""
-
-    @property
-    def folder(self) -> StoragePath:
-        """Its folder."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """Its manifest."""
 
 
 class Sources(NamedTuple):
@@ -44,57 +34,29 @@ class Sources(NamedTuple):
     sizes: np.ndarray  # uint16 [R]
 
 
-class Overlap(NamedTuple):
-    """How many rows of other splits have a source that is also in training."""
-
-    rows: dict[str, int]  # by split
-    sizes: list[int]  # those at which these are more than 5% of the rows of a split; none for images
-
-    def words(self, plan: DatasetPlan) -> str:
-        """The overlap of the dataset of a plan, for readers. Empty if there is none."""
-        what = "a source" if plan.image is None else "an image"
-        counts = [
-            f"{count:,} of {plan.rows[split]:,} {split} rows ({count / plan.rows[split]:.1%})"
-            for split, count in self.rows.items()
-            if count
-        ]
-        sizes = f"; above 5% at size{'s'[: len(self.sizes) - 1]} {spans(self.sizes)}" if self.sizes else ""
-        return f"{' and '.join(counts)} have {what} that is also in training{sizes}" if counts else ""
-
-
-def of_dataset(data: Stored) -> Overlap:
+def of_dataset(folder: StoragePath, manifest: Manifest) -> Overlap:
     """The overlap that the manifest of a dataset has. It is counted if an earlier version wrote the manifest.
 
     Raises `DataError` if a shard is missing or cannot be read.
     """
-    manifest = data.manifest
-    if manifest.overlap is None:
-        return of_shards(data.folder, manifest.plan, manifest.shards)
-    return Overlap(manifest.overlap, manifest.overlap_sizes or [])
+    return manifest.stored_overlap or of_shards(folder, manifest.plan, manifest.shards)
 
 
-def remark(data: Stored) -> str:
-    """What the user of a dataset should know of its overlap, in words. Empty if there is none.
-
-    If an earlier version wrote the manifest, it is counted only if that version had too few sources for a split.
-    Raises `DataError` if a shard is missing or cannot be read.
-    """
-    unknown = data.manifest.overlap is None and not _lacks_sources(data)
-    return "" if unknown else of_dataset(data).words(data.manifest.plan)
-
-
-def between(training: Stored, data: Stored, split: str) -> Overlap:
+def between(training: Dataset, data: Dataset, split: str) -> Overlap:
     """Count the rows of a split of a dataset whose source is in the training split of the same or another dataset.
 
     Nothing is read if both are drawn by one task with sources enough, because then no source is in two splits.
     Raises `DataError` if a shard is missing or cannot be read.
     """
-    plans = training.manifest.plan, data.manifest.plan
-    are_drawn = all(d.manifest.sources is None and d.manifest.plan.image is None for d in (training, data))
-    is_apart = are_drawn and plans[0].task == plans[1].task and split != "train"
-    if is_apart and not _lacks_sources(training) and not _lacks_sources(data):
+    if split != "train" and training.task == data.task and _keeps_apart(training) and _keeps_apart(data):
         return Overlap({split: 0}, [])
-    return _count(_read(training, "train").keys, {split: _read(data, split)}, named=plans[1].image is None)
+    return _count(_read(training, "train").keys, {split: _read(data, split)}, named=data.image is None)
+
+
+def _keeps_apart(data: Dataset) -> bool:
+    """Whether the rows are drawn, each with a source that can stand in no other split."""
+    is_drawn = data.manifest.sources is None and data.image is None
+    return is_drawn and not any(shard.shared for shards in data.manifest.shards.values() for shard in shards)
 
 
 def of_shards(
@@ -136,12 +98,7 @@ def _count(training: U64, held_out: Mapping[str, Sources], *, named: bool) -> Ov
     return Overlap(rows, sorted(sizes) if named else [])
 
 
-def _lacks_sources(data: Stored) -> bool:
-    """Whether a row of a dataset has a source that may be in another split too."""
-    return any(shard.shared for shards in data.manifest.shards.values() for shard in shards)
-
-
-def _read(data: Stored, split: str) -> Sources:
+def _read(data: Dataset, split: str) -> Sources:
     """The sources of a split."""
     plan, shards = data.manifest.plan, data.manifest.shards[split]
     return joined(files.each(lambda shard: _stored(data.folder, plan, shard), shards, data.folder))

@@ -15,8 +15,8 @@ from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.validation import checked_name
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
-from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, missing_shards, read_manifest
+from ape_cli.data.loader import Dataset
+from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, plan_of, read_manifest
 from ape_cli.experiment.reading import UnreadableError, structure_for
 from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.runs import config
@@ -54,7 +54,7 @@ def find_dataset(
         data = _of_task(request, root, records) if request.data is None else _in_folder(request.data, records)
         for record in records:
             if record.fingerprint == data.fingerprint:
-                data.recorded_sizes |= record.largest
+                data.sizes |= record.largest
         cache[key] = data
     return cache[key]
 
@@ -71,13 +71,11 @@ def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset
         order, source_order = linearisation.parse(record.order)
         same = {name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")}
         plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
-        return missing(folder, plan, record, record.fingerprint)
-    data = existing(folder, read_manifest(folder))
+        return Dataset(folder, plan=plan, about=record, fingerprint=record.fingerprint)
+    data = Dataset(folder, read_manifest(folder))
     if not data.plan.rows["train"]:
         fix = "name another dataset; `ape eval` evaluates runs on this one"
         raise DataError("the dataset has no training rows", got=str(folder), fix=fix)
-    if data.missing:
-        open_dataset(folder)  # says which shards are missing: it is not known how to generate them
     return data
 
 
@@ -89,7 +87,7 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
         planned = [plan.linearisation, plan.task, plan.parameters, plan.seed, plan.rows]
         same = (r for r in reversed(records) if [r.order, r.task, r.parameters, r.seed, r.rows] == planned)
         fingerprint = next((record.fingerprint for record in same), "")
-        return missing(folder, plan, task, fingerprint, made_by=task)
+        return Dataset(folder, plan=plan, about=task, fingerprint=fingerprint, made_by=task)
     manifest = read_manifest(folder)
     if manifest.plan != plan:
         raise DataError(
@@ -98,7 +96,7 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
             allowed=f"what task {request.task} has at preset {request.preset}",
             fix="move it away, name another folder with `datasets`, or name it with `data`",
         )
-    return existing(folder, manifest, task)
+    return Dataset(folder, manifest, made_by=task)
 
 
 def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath) -> Dataset:
@@ -112,24 +110,24 @@ def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath
         raise UsageError("the configuration file already names a dataset", got=f"order {request.order}", fix=fix)
     folder = root / checked_name("name of the dataset", record.name)
     if manifest_path(folder).exists():
-        data = existing(folder, read_manifest(folder))
+        data = Dataset(folder, read_manifest(folder))
         data.required = record.fingerprint
         check_fingerprint(data)
         return data
     with suppress(ApeError, OSError):  # the folder that the run recorded, if it is on this machine
         manifest = read_manifest(recorded := Path(record.path))
         if manifest.fingerprint == record.fingerprint:
-            return existing(recorded, manifest)
+            return Dataset(recorded, manifest)
     try:
         task = tasks.recorded(record.task, record.order, record.parameters)
-        plan = generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
+        plan = plan_of(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
     except ApeError as error:  # it was made of the user's own files, or of a task that is not known here
         raise DataError(
             "the dataset is missing and cannot be generated again",
             got=f"{folder}: {error.what}",
             fix="generate it with its own options, and name it with `data`",
         ) from error
-    data = missing(folder, plan, record, record.fingerprint, made_by=task)
+    data = Dataset(folder, plan=plan, about=record, fingerprint=record.fingerprint, made_by=task)
     data.required = record.fingerprint
     return data
 
@@ -152,15 +150,13 @@ def _newest(request: ExperimentSpec, root: StoragePath) -> Dataset:
     if readable:
         newest, manifest = max(readable, key=lambda pair: manifest_path(pair[0]).stat().st_mtime_ns)
         logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
-        return existing(newest, manifest)
+        return Dataset(newest, manifest)
     defaults = default_tasks(only_ordered=order is not None)
     task = next((task for kind, task in defaults.items() if _is_readable(scheme, example(kind), structure)), None)
     if task is None:
         raise DataError(
             f"no dataset in {root} has such positions",
-            got=f"scheme {scheme}"
-            + (f", structure {structure.expression}" if structure else "")
-            + (f", order {order}" if order else ""),
+            got=f"scheme {scheme}, structure {request.structure}, order {order}",
             allowed="tree(k), grid(n) or cyclic(n) if the data has it; seq or cyclic(n) along its linearisation",
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
@@ -215,30 +211,11 @@ def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
         logger.info(f"to train on the existing dataset, use `data={unused}` in place of `task`")
 
 
-def existing(folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> Dataset:
-    """The dataset of a manifest, some of whose shards may be missing."""
-    if missing_shards(folder, manifest):
-        return missing(folder, manifest.plan, manifest, manifest.fingerprint, made_by)
-    return Dataset(folder, manifest)
-
-
-def missing(
-    folder: StoragePath,
-    plan: DatasetPlan,
-    means: Manifest | DatasetRecord | BaseTask,
-    fingerprint: str,
-    made_by: BaseTask | None = None,
-) -> Dataset:
-    """A dataset that is missing or incomplete, whose mean sizes are those of `means`."""
-    sizes = means.mean_size, means.mean_tokens
-    return Dataset(folder, plan=plan, means=sizes, fingerprint=fingerprint, made_by=made_by)
-
-
 def planned_dataset(task: BaseTask, plan: DatasetPlan, folder: StoragePath) -> Dataset:
     """The dataset of a plan of a task in a folder, which may be missing. Raises `DataError` if it is damaged."""
     if manifest_path(folder).exists():
-        return existing(folder, read_manifest(folder), task)
-    return missing(folder, plan, task, "", task)
+        return Dataset(folder, read_manifest(folder), made_by=task)
+    return Dataset(folder, plan=plan, about=task, made_by=task)
 
 
 def preset_plan(
@@ -266,7 +243,7 @@ def preset_plan(
         count = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
         rows = {split: -(-total // count[split]) for split, total in rows.items()}
     folder = root / (sized.title if sized.fixed_rows else f"{sized.title}-{preset}")
-    return sized, generation.plan(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
+    return sized, plan_of(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 
 
 def generated(data: Dataset) -> Dataset:
@@ -296,11 +273,11 @@ def generated(data: Dataset) -> Dataset:
 
 
 def tell_overlap(data: Dataset) -> None:
-    """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
-    if not data.missing and not data.overlap_told:
-        data.overlap_told = True
-        if line := overlap.remark(data):
-            logger.warning(f"overlap in {data.name}: {line}")
+    """Say how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
+    if data.missing:
+        return
+    if line := (data.manifest.stored_overlap or overlap.of_dataset(data.folder, data.manifest)).words(data.plan):
+        logger.warning(f"overlap in {data.name}: {line}")
 
 
 def check_fingerprint(data: Dataset) -> None:

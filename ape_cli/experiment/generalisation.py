@@ -17,8 +17,9 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.data import generation, overlap
+from ape_cli.data import overlap
 from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.manifest import plan_of
 from ape_cli.experiment.choice import generated, planned_dataset
 from ape_cli.experiment.reading import row_positions
 from ape_cli.runs.config import Config
@@ -60,7 +61,7 @@ def multiples(largest: int) -> list[int]:
 
 
 class LengthGeneralisation:
-    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at and said once.
+    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at once.
 
     `root` is the folder of datasets.
     """
@@ -69,7 +70,6 @@ class LengthGeneralisation:
         """Nothing is looked at yet."""
         self.root = root
         self._datasets: dict[Any, tuple[Dataset | None, str]] = {}  # and what is left out
-        self._told: set[Any] = set()  # the keys of datasets about which the user was told
 
     def of(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[Dataset | None, str]:
         """The test rows for runs on `data`, None if no size can be drawn; and a message about what is left out.
@@ -89,18 +89,15 @@ class LengthGeneralisation:
         """
         if not generalise:
             return []
-        key = (data.fingerprint, generalise)
-        tells = key not in self._told
-        self._told.add(key)
         other, left = self.of(data, generalise)
-        if left and tells:
+        if left:
             logger.warning(left)
         if other is None:
             return []
         positions, split = row_positions(config), generated(other).split("test")
         if positions is not None and isinstance(split, Split):
             split.check_positions(positions)
-        if tells and (line := overlap.between(data, other, "test").words(other.plan)):
+        if line := overlap.between(data, other, "test").words(other.plan):
             logger.warning(f"overlap of {other.name} with {data.name}: {line}")
         return [other]
 
@@ -115,7 +112,7 @@ class LengthGeneralisation:
         if not drawn:
             return None, left
         sized, rows = _sized(task, drawn), {"train": 0, "validation": 0, "test": ROWS}
-        plan = generation.plan(sized, seed=data.plan.seed, rows=rows, shard_rows=ROW_GROUP)
+        plan = plan_of(sized, seed=data.plan.seed, rows=rows, shard_rows=ROW_GROUP)
         return planned_dataset(sized, plan, self.root / f"{sized.title}-test-{plan.digest[:8]}"), left
 
 

@@ -17,8 +17,6 @@ from ape_cli.runs.config import Config, ImageConfig, preset
 from ape_cli.storage.sources import NOT_MIRRORED
 from ape_cli.structure import LinePlace, Seq, Structure, columns, factors_of
 
-_LEAVE = "leave `positions` out"
-
 
 class UnreadableError(DataError):
     """A scheme cannot read a dataset."""
@@ -66,8 +64,7 @@ def _structure_for(loaded: type[Scheme], scheme: str, data: Structure, chosen: S
         raise UnreadableError(
             f"this dataset has no positions of structure {structure}",
             got=f"structure {data}",
-            allowed=f"the factors of {data}, each once; line (seq) and cyclic(n) along its linearisation, each "
-            "once; products of these",
+            allowed=f"the factors of {data}; line (seq) and cyclic(n) along its linearisation; products of these",
             fix="choose another structure, or another dataset",
         )
     return structure
@@ -102,35 +99,30 @@ def _checked_map(config: Config) -> PositionSampler:
 def check_map(config: Config, data: Structure, decay: float) -> None:
     """Check that the map of a configuration fits its scheme and its model, for data of structure `data`.
 
-    `decay`: the locality bias. Raises `MapError`, with the reason, if it does not, `UnreadableError` if the positions
-    that are read have coordinates that no map acts on, and the errors of `row_positions`.
+    `decay`: the locality bias. Raises `MapError`, with the reason, if it does not, and the errors of `row_positions`.
     """
     name = config.positions
     if name == position_maps.PLAIN and not config.positions_options:
         return
     made = _checked_map(config)
-    what, got = f"positions={name} cannot be used here", f"scheme {config.scheme}"
+
+    def refused(reason: str, got: str = f"scheme {config.scheme}", fix: str = "leave `positions` out") -> MapError:
+        return MapError(f"positions={name} cannot be used here: {reason}", got=got, fix=fix)
+
     if config.kind == "image":
-        reason = "the tokens of an image are not read along a line"
-        raise MapError(f"{what}: {reason}", got="a model for images", fix=_LEAVE)
+        raise refused("the tokens of an image are not read along a line", got="a model for images")
     if made.decoder_only and not config.is_joined:
-        raise MapError(
-            f"{what}: {made.decoder_only}", got="`model=encoder-decoder`", fix=f"`model=decoder`, or {_LEAVE}"
-        )
+        raise refused(made.decoder_only, got="`model=encoder-decoder`", fix="`model=decoder`")
     structure = structure_for(config.scheme, data, config.structure)
     reads_positions = position.reads_positions(_scheme(config, structure, 20))
     if decay == 1.0 and not reads_positions:
-        raise MapError(f"{what}: the scheme reads no positions, so it would have no effect", got=got, fix=_LEAVE)
+        raise refused("the scheme reads no positions, so it would have no effect")
     # a scheme that reads no positions has a locality bias, which depends on differences too
     if made.shifts and config.is_joined and (_scheme(config, structure, 1).relative or not reads_positions):
-        reason = "scores depend on differences of positions alone, so it would have no effect in a decoder-only model"
-        raise MapError(f"{what}: {reason}", got=got, fix=f"{_LEAVE}, or choose a scheme that refers to the origin")
+        raise refused("scores depend on differences of positions alone, so it would have no effect in a decoder")
     if not PositionReading.of(data, structure).is_line:
-        reason = (
-            "it acts on the place of a token along the linearisation, and these positions are places in a structure"
-        )
-        fix = f"`structure=seq` reads the linearisation; or {_LEAVE}"
-        raise UnreadableError(f"{what}: {reason}", got=f"{got}, structure {structure}", fix=fix)
+        reason = "it acts on places along the linearisation, and these positions are places in a structure"
+        raise refused(reason, got=f"structure {structure}", fix="`structure=seq` reads the linearisation")
 
 
 def check_greatest(config: Config, structure: Structure, greatest: int) -> None:
@@ -176,13 +168,9 @@ class Tokenising:
             # with padding, only the stride changes the number of tokens
             rows, columns = (-(-side // stride) for side in (rows, columns))
         if rows == columns == 1:
-            raise UsageError(
-                "an image becomes a single token, so there are no positions to tell apart",
-                got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
-                f"images of {height} x {width} pixels",
-                allowed="strides that leave two tokens or more",
-                fix="`pool_stride=1`, or larger images",
-            )
+            what = "an image becomes a single token, so there are no positions to tell apart"
+            got = f"strides {self.convolution_stride} and {self.pool_stride}, images of {height} x {width} pixels"
+            raise UsageError(what, got=got, fix="`pool_stride=1`, or larger images")
         return rows, columns
 
 

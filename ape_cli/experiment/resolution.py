@@ -108,8 +108,9 @@ def resolve(request: ExperimentSpec, data: Dataset) -> Experiment:
 
     Raises `ApeError` if options are not valid, do not fit together or do not fit the dataset.
     """
-    for decode in request.tests.decodings(data):
-        check_decoding(data, decode)
+    if request.decode != "teacher":
+        for decode in request.tests.decodings(data):
+            check_decoding(data, decode)
     return of(request.config(data.kind), data)
 
 
@@ -161,12 +162,8 @@ def complete(config: Config, data: Dataset) -> Config:
     structure = structure_for(config.scheme, data.structure, config.structure)
     is_default = config.structure is None or structure == structure_for(config.scheme, data.structure)
     if config.max_size is not None and not position.load(config.scheme).bounded:
-        raise UsageError(
-            f"{config.scheme} is not bounded by a size",
-            got=f"max_size={config.max_size}",
-            fix="leave max_size out",
-            field="max_size",
-        )
+        what, got = f"{config.scheme} is not bounded by a size", f"max_size={config.max_size}"
+        raise UsageError(what, got=got, fix="leave max_size out")
     decay = locality(config)
     check_map(config, data.structure, decay)
     fields: dict[str, Any] = {"structure": None if is_default else structure, "decay": decay}
@@ -194,7 +191,7 @@ def _sized(config: Config, data: Dataset) -> Config:
         structure, positions, size = reading.structure, reading.positions, config.max_size
         if positions is not None or (bounded and size is None):
             if data.missing:
-                largest = data.recorded_sizes.get(size_key(structure, decoder_only=reading.continues))
+                largest = data.sizes.get(size_key(structure, decoder_only=reading.continues))
             else:
                 largest = data.largest(structure, decoder_only=reading.continues)
             size = None if largest is None else max(1, largest)
@@ -215,16 +212,6 @@ def _check_effect(config: SequenceConfig) -> None:
             f"{config.scheme} adds nothing to the embeddings",
             got=f"positions_scale={config.positions_scale:g}",
             fix="leave positions_scale out, or choose an additive scheme (`ape schemes`)",
-        )
-    if config.d_ff_decoder is not None and not config.encoder_layers:
-        raise UsageError(
-            "d_ff has no effect without encoder layers",
-            got=f"d_ff={config.d_ff}, d_ff_decoder={config.d_ff_decoder}, encoder_layers=0",
-            fix=f"set only `d_ff={config.d_ff_decoder}`, which then is the width of the decoder's layers",
-        )
-    if config.dropout_places != "all" and not config.dropout:
-        raise UsageError(
-            "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"
         )
 
 

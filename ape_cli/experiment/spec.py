@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from ape_cli import attention, position
@@ -23,6 +24,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.config import KINDS, MODELS, Config, preset, settable
 from ape_cli.runs.record import DECODINGS, DatasetRecord
 from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.structure.linearisation import NAMES
 
 AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
 PRECISIONS = ["fp32", "tf32", "bf16"]
@@ -42,16 +44,6 @@ _REPLACES = {  # a field or setting, and those of the layers below that it repla
     "validate_every_steps": ("validate_every_epochs",),
     "d_ff": ("d_ff_decoder",),
 }
-_SYNONYMS = {  # words of other programs, which error messages understand
-    "lr": "lr_peak",
-    "learning_rate": "lr_peak",
-    "layers": "encoder_layers",
-    "hidden_size": "d_model",
-    "ffn_dim": "d_ff",
-    "num_heads": "heads",
-    "max_steps": "steps",
-    "max_len": "max_size",
-}
 
 
 def default_preset(device: str) -> str:
@@ -60,13 +52,8 @@ def default_preset(device: str) -> str:
 
 
 def _size_text(sizes: Any) -> Any:
-    """Sizes as text, also those of a list. Raises `UsageError` for other values."""
-    if isinstance(sizes, list) and all(type(size) is int for size in sizes):
-        return ",".join(map(str, sizes))
-    if not isinstance(sizes, str | None):
-        allowed = "a list such as [1, 2, 30], or text such as 1-20,30"
-        raise UsageError("bad `sizes`", got=brief(sizes), allowed=allowed, fix="`sizes=10,20`", field="sizes")
-    return sizes
+    """Sizes as text. A file may list them."""
+    return ",".join(map(str, sizes)) if isinstance(sizes, list) else sizes
 
 
 @dataclass(frozen=True)
@@ -84,7 +71,7 @@ class ExtraEvaluations:
 
     def __post_init__(self) -> None:
         """Check the decoding."""
-        pick("decoding", self.decode, DECODINGS, field="decode")
+        pick("decoding", self.decode, DECODINGS)
 
     def decodings(self, data: Dataset) -> tuple[str, ...]:
         """The decodings in which a run on the data is evaluated. Images have no greedy decoding."""
@@ -108,13 +95,7 @@ def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
     numbers = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
     if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
         allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
-        raise UsageError(
-            "bad `generalise`",
-            got=brief(sizes),
-            allowed=allowed,
-            fix="for example `generalise=30,50,100`",
-            field="generalise",
-        )
+        raise UsageError("bad `generalise`", got=brief(sizes), allowed=allowed, fix="`generalise=30,50,100`")
     return tuple(sorted(set(numbers)))
 
 
@@ -163,13 +144,15 @@ class ExperimentSpec(BaseModel):
         """Raise `UsageError` if no scheme is named, or if fields do not fit together."""
         if not self.scheme:
             fix = "for example `scheme=rope`; `ape schemes` lists all"
-            raise UsageError("no scheme is named", got="neither an option nor a field", fix=fix, field="scheme")
+            raise UsageError("no scheme is named", got="neither an option nor a field", fix=fix)
         if self.data is not None and (self.task is not None or self.order is not None):
             what, got = "`data` already names a dataset", "`data` with a task or an order"
-            raise UsageError(what, got=got, fix="use one of them", field="data")
+            raise UsageError(what, got=got, fix="use one of them")
         if self.sizes is not None and self.task is None:
             fix = "name one with `task`"
-            raise UsageError("`sizes` needs a task", got=f"sizes {self.sizes}", fix=fix, field="sizes")
+            raise UsageError("`sizes` needs a task", got=f"sizes {self.sizes}", fix=fix)
+        if self.order is not None:
+            pick("order", self.order, NAMES)
 
     def with_scheme(self, scheme: str) -> ExperimentSpec:
         """The same model with another scheme. The scheme `none` has no positions, so their map is left out too."""
@@ -186,15 +169,14 @@ class ExperimentSpec(BaseModel):
         for first, second in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
             if first in fields and second in fields:
                 what = f"{first} and {second} exclude each other"
-                raise UsageError(what, got="both", allowed="one of them", fix="set one only", field=first)
+                raise UsageError(what, got="both", allowed="one of them", fix="set one only")
         fields["structure"] = self.structure  # an expression is parsed by the field
-        fields["precision"] = pick("precision", self.precision, PRECISIONS)
-        pick("model", self.model, MODELS)
+        fields["precision"] = self.precision
         if modality == "sequence":
             fields["model"] = self.model
         elif self.model != MODELS[0]:
             what, got = "images have no target sequence for a decoder to write", f"`model={self.model}`, for images"
-            raise UsageError(what, got=got, fix="leave `model` out, or choose other data", field="model")
+            raise UsageError(what, got=got, fix="leave `model` out, or choose other data")
         try:
             return KINDS[modality](
                 preset=self.preset,
@@ -209,19 +191,13 @@ class ExperimentSpec(BaseModel):
             )
         except ValidationError as error:
             defaults = {name: field.default for name, field in KINDS[modality].model_fields.items()}
-            raise _bad_value(error, defaults | preset(self.preset).of(modality)) from error
+            raise bad_value(error, defaults | preset(self.preset).of(modality)) from error
 
     def _by_part(self, modality: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The settings that are fields of the configuration, and those that are options of each part, checked."""
-        fields: dict[str, Any] = {}
-        options: dict[str, dict[str, Any]] = {}
-        for part, options_of in _PARTS.items():
-            try:
-                options[part] = options_of(getattr(self, part))
-            except UsageError as error:
-                error.field = part
-                raise
+        options = {part: options_of(getattr(self, part)) for part, options_of in _PARTS.items()}
         part_options.check_names(f"positions {self.positions}", options["positions"])
+        fields: dict[str, Any] = {}
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
         allowed = settable(modality)
         for key, given in self.settings.items():
@@ -230,36 +206,28 @@ class ExperimentSpec(BaseModel):
                 fields[key] = value
             elif len(parts) > 1:
                 what = f"{key} is an option of {' and of '.join(f'{part} {getattr(self, part)}' for part in parts)}"
-                raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files", field=key)
+                raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
             elif parts:
                 value = part_options.checked(key, value, options[parts[0]])
                 chosen[parts[0]][key] = to_jsonable_python(value)
-            elif key in ExperimentSpec.model_fields or key == "device":
-                fix = f"it is an option: `{key}`"
-                raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=fix, field=key)
             else:
-                raise _no_setting(key, value, modality, {*allowed}.union(*options.values()))
+                raise unknown("setting", key, {*allowed}.union(*options.values()))
         return fields, chosen
 
 
-def _no_setting(key: str, value: Any, modality: str, allowed: set[str]) -> UsageError:
-    """The error for a setting that does not exist for this modality."""
-    for other, model in KINDS.items():
-        if key in model.model_fields:
-            what, got = f"{key} is a setting of the model for {other}s", f"{key}={value}, for {modality}s"
-            return UsageError(what, got=got, fix="leave it out, or choose other data", field=key)
-    return unknown("setting", key, allowed, synonyms=_SYNONYMS, field=key)
-
-
-def _bad_value(error: ValidationError, valid: Mapping[str, Any]) -> UsageError:
-    """The error for a value that a configuration does not take. `valid` has values that it does take."""
+def bad_value(error: ValidationError, examples: Mapping[str, Any]) -> UsageError:
+    """The error for a value that a field does not take. `examples` has values that fields do take."""
     first = error.errors()[0]
-    cause, field = first.get("ctx", {}).get("error"), str(first["loc"][0])
-    if isinstance(cause, UsageError):  # of a structure's expression: it says more
+    if isinstance(cause := first.get("ctx", {}).get("error"), UsageError):  # of a field's own check: it says more
         return cause
-    allowed = first["msg"].removeprefix("Input should be ")
-    fix = f"`{field}=VALUE`" if valid[field] is None else f"for example `{field}={valid[field]}`"
-    return UsageError(f"bad value of {field}", got=brief(first.get("input")), allowed=allowed, fix=fix, field=field)
+    field, *inner = map(str, first["loc"])
+    example = examples[field]
+    return UsageError(
+        f"bad value of {'.'.join([field, *inner])}",
+        got=brief(first.get("input")),
+        allowed=first["msg"].removeprefix("Input should be "),
+        fix=f"`{field}=VALUE`" if example is None else f"for example `{field}={example}`",
+    )
 
 
 def of_config(config: Config, recorded: DatasetRecord | None = None) -> ExperimentSpec:
@@ -309,18 +277,15 @@ def _under(below: Layer, above: Layer) -> Layer:
         field = part if part in type(below).model_fields else f"{part}s"  # a sweep lists several
         if field not in upper:
             continue
-        before, after = (_names(getattr(layer, field)) for layer in (below, above))
+        before, after = _names(getattr(below, field)), _names(upper[field])
         if not (replaced := before - after):
             continue
-        kept = before & after
-        gone = {key for name in replaced for key in options_of(name)} - {
-            key for name in kept for key in options_of(name)
-        }
-        settings = {key: value for key, value in settings.items() if key not in gone}
+        gone = {key for name in replaced for key in options_of(name)}
+        gone -= {key for name in before & after for key in options_of(name)}
         if part == "scheme":
-            if not kept:
-                settings.pop("max_size", None)
+            gone |= set() if before & after else {"max_size"}
             lower = {key: value for key, value in lower.items() if key not in ("structure", "structures")}
+        settings = {key: value for key, value in settings.items() if key not in gone}
     fields = overlaid(lower, upper)
     if isinstance(below, ExperimentSpec) and below.derived:
         mapped = position_maps.options(fields.get("positions", position_maps.PLAIN)).keys() & new.keys()
@@ -336,3 +301,22 @@ def _under(below: Layer, above: Layer) -> Layer:
 def _names(value: str | list[str]) -> set[str]:
     """The names in a field that is one name or several."""
     return {value} - {""} if isinstance(value, str) else set(value)
+
+
+def validated(model: type[Layer], fields: dict[str, Any], what: str) -> Layer:
+    """The fields of a table in a TOML file, called `what`. Raises `UsageError` that names the invalid field."""
+    names = fields_of(model)
+    for key in fields:
+        pick(f"field of {what}", key, names)
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        examples = {key: field.examples[0] if field.examples else field.default for key, field in names.items()}
+        raise bad_value(error, examples) from error
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a table, by the names that they have in a file."""
+    return {
+        field.alias or name: field for name, field in model.model_fields.items() if name not in ("recorded", "derived")
+    }

@@ -99,9 +99,7 @@ def processor() -> dict[str, str]:
 def check_precision(name: str, device: torch.device) -> None:
     """Check that a device supports a precision. Raises `UsageError` if it does not."""
     if name == "tf32" and device.type != "cuda":
-        raise UsageError(
-            "TF32 needs a GPU", got=f"`precision=tf32` on {device.type}", fix="`precision=fp32`", field="precision"
-        )
+        raise UsageError("TF32 needs a GPU", got=f"`precision=tf32` on {device.type}", fix="`precision=fp32`")
 
 
 def multiplies_bfloat16() -> bool:

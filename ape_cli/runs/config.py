@@ -276,9 +276,9 @@ def _divided(pairs: list[str], name: str) -> dict[str, str]:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text or text == "null":
             fix = f"for example `{name}=d_model=64`"
-            raise UsageError(f"bad `{name}`", got=repr(pair), allowed="KEY=VALUE", fix=fix, field=name)
+            raise UsageError(f"bad `{name}`", got=repr(pair), allowed="KEY=VALUE", fix=fix)
         if key in texts:
-            raise UsageError(f"{key} is set twice", got=f"{texts[key]} and {text}", fix="set it once", field=key)
+            raise UsageError(f"{key} is set twice", got=f"{texts[key]} and {text}", fix="set it once")
         texts[key] = text
     return texts
 

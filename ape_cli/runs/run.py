@@ -157,7 +157,7 @@ class Run:
 
     @contextmanager
     def writing(self, wait: float = 0.1) -> Iterator[None]:
-        """Hold the lock of the run during the block. A folder that is empty after the block is removed.
+        """Hold the lock of the run during the block. Folders that are empty after the block are removed.
 
         Raises `BusyError` if another process holds the lock for `wait` seconds, and `RunError` if a folder is a link,
         which could lead anywhere.
@@ -169,8 +169,9 @@ class Run:
             with files.locked(self.folder / LOCK, self.busy(), wait):
                 yield
         finally:
-            with suppress(OSError):  # it is not empty
-                self.folder.rmdir()
+            with suppress(OSError):  # one of them is not empty
+                for folder in (self.folder, self.folder.parent, self.folder.parent.parent):
+                    folder.rmdir()
 
     def busy(self) -> BusyError:
         """The error that another process trains the run."""

@@ -27,7 +27,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import tempfile
 import time
@@ -347,11 +346,6 @@ def is_locked(path: StoragePath) -> bool:
     except OSError:
         return False
     return False
-
-
-def free_bytes(path: StoragePath) -> int | None:
-    """The free space for files in a folder. None in an object store, which has no limit."""
-    return None if isinstance(path, RemotePath) else shutil.disk_usage(path).free
 
 
 def folder(path: StoragePath) -> StoragePath:

@@ -152,7 +152,7 @@ def parse_structure(expression: str | Structure) -> Structure:
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         why = f": {error}" if type(error) is ValueError else ""
         what = f"bad structure{why}"
-        raise UsageError(what, got=brief(expression), allowed=_ALLOWED, fix="correct it", field="structure") from None
+        raise UsageError(what, got=brief(expression), allowed=_ALLOWED, fix="correct it") from None
     return structure
 
 

@@ -65,7 +65,7 @@ def groups(
     ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
     if ordered and not any(tasks.load(task).ordered for grid in ordered for task in grid.tasks):
         got = f"orders {', '.join(ordered[0].orders)}"
-        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out", field="order")
+        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     all_groups: list[TrialGroup] = []
     bases_of = [_few(_bases(grid, preset, folder)) for grid in grids]
     for grid, bases in zip(grids, bases_of, strict=True):
@@ -76,9 +76,7 @@ def groups(
         if foreign := [seed for seed in seeds if seed not in every]:
             fix = "tune with some of the seeds of the grid"
             got = ", ".join(map(str, foreign))
-            raise UsageError(
-                "seeds of [tune] are not among `seeds`", got=got, allowed=str(every), fix=fix, field="seeds"
-            )
+            raise UsageError("seeds of [tune] are not among `seeds`", got=got, allowed=str(every), fix=fix)
         later = [seed for seed in every if seed not in seeds]
         all_groups += [TrialGroup(base, settings, seeds, later, every) for base in bases]
     return all_groups
@@ -131,7 +129,7 @@ def _bases(grid: SweepSpec, preset: str, folder: Callable[[str], StoragePath]) -
     lists = [value if isinstance(value, list) else [value] for value in grid.settings.values()]
     if [] in lists:
         got = brief(grid.settings)
-        raise UsageError("a setting has no values", got=got, fix="leave it out, or give one", field="set")
+        raise UsageError("a setting has no values", got=got, fix="leave it out, or give one")
     structures: list[str | None] = [*grid.structures] or [None]
     for dataset, scheme, structure, attention_type, positions, model, *values in itertools.product(
         datasets, grid.schemes, structures, grid.attentions, grid.positions, grid.models, *lists
@@ -159,9 +157,7 @@ def settings_of(tune: TuneSpec, defaults: Iterable[dict[str, Any]]) -> list[dict
     """
     for key, values in tune.settings.items():
         if len(set(values)) < len(values):
-            raise UsageError(
-                f"a value of {key} is repeated in what is tuned", got=str(values), fix="write it once", field=key
-            )
+            raise UsageError(f"a value of {key} is repeated in what is tuned", got=str(values), fix="write it once")
     count = math.prod(map(len, tune.settings.values()))
     if count > _MOST_COMBINATIONS:
         allowed = f"{_MOST_COMBINATIONS:,} combinations of values"
@@ -173,14 +169,12 @@ def settings_of(tune: TuneSpec, defaults: Iterable[dict[str, Any]]) -> list[dict
         return every
     if tune.trials > count:
         what = "there are more trials than combinations of the tuned values"
-        raise UsageError(
-            what, got=f"trials {tune.trials}", allowed=f"1 to {count}", fix="leave `trials` out", field="trials"
-        )
+        raise UsageError(what, got=f"trials {tune.trials}", allowed=f"1 to {count}", fix="leave `trials` out")
     kept = {index for index, setting in enumerate(every) if setting in [*defaults]} if tune.trials < count else set()
     if len(kept) > tune.trials:
         what = "there are fewer trials than default settings of the schemes"
         fix = f"`trials={len(kept)}`, or tune these schemes in separate sweeps"
-        raise UsageError(what, got=f"trials {tune.trials}, {len(kept)} default settings", fix=fix, field="trials")
+        raise UsageError(what, got=f"trials {tune.trials}, {len(kept)} default settings", fix=fix)
     shuffled = np.argsort(rng.rows(_SEED, "tune", np.arange(count)), kind="stable").tolist()
     others = [index for index in shuffled if index not in kept]
     return [every[index] for index in sorted([*kept, *others[: tune.trials - len(kept)]])]

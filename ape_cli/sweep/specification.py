@@ -32,8 +32,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.core.validation import Scalar, Whole
-from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge
-from ape_cli.experiment.spec_files import read_toml, validated
+from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge, validated
+from ape_cli.experiment.spec_files import read_toml
 from ape_cli.structure.linearisation import NAMES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -135,7 +135,7 @@ def read(path: Path | None, options: SweepSpec | None = None) -> list[SweepSpec]
     parts = fields.pop("grid", [{}])
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
         got = "[grid]" if isinstance(parts, dict) else brief(parts)
-        raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]", field="grid")
+        raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]")
     common, above = layer(fields), options or SweepSpec()
     return [_checked(merge(common, layer(part), above)) for part in parts]
 
@@ -151,18 +151,16 @@ def _checked(grid: SweepSpec) -> SweepSpec:
     """The grid. Raises `UsageError` if it lacks a field, or if its fields do not fit together."""
     if not grid.schemes:
         fix = "for example `schemes=rope,sinusoidal`"
-        raise UsageError("the sweep names no schemes", got="none", fix=fix, field="schemes")
+        raise UsageError("the sweep names no schemes", got="none", fix=fix)
     if not grid.tasks and not grid.data:
         fix = "for example `tasks=copy,reverse`, or name a dataset with `data`"
-        raise UsageError("the sweep names no tasks", got="none", fix=fix, field="tasks")
+        raise UsageError("the sweep names no tasks", got="none", fix=fix)
     for order in grid.orders:
         pick("order", order, NAMES)
     tuned = grid.tune.settings if grid.tune else {}
     if grid.tune and not tuned:
-        raise UsageError(
-            "`tune` names no setting", got="none", fix="for example `tune=lr_peak=1e-3,3e-3`", field="tune"
-        )
+        raise UsageError("`tune` names no setting", got="none", fix="for example `tune=lr_peak=1e-3,3e-3`")
     for key in tuned.keys() & grid.settings.keys():
         got = brief(grid.settings[key])
-        raise UsageError(f"{key} is both set and tuned", got=got, fix="remove one of them", field=key)
+        raise UsageError(f"{key} is both set and tuned", got=got, fix="remove one of them")
     return grid

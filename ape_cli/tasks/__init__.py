@@ -105,7 +105,7 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
         orders = linearisation.checked(order, source_order)
     elif order or source_order:
         what = f"{name} is not a task on trees, so it has no order"
-        raise UsageError(what, got=repr(order or source_order), allowed="none", fix="leave it out", field="order")
+        raise UsageError(what, got=repr(order or source_order), allowed="none", fix="leave it out")
     known = options_of(task)
     task.refuse({**options, **{k: v for k, v in (("order", order), ("source_order", source_order)) if v is not None}})
     for key in options:

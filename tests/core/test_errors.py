@@ -14,8 +14,6 @@ from ape_cli import position
 from ape_cli.cli.console import user_error
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, nearest
-from ape_cli.experiment import spec
-from ape_cli.runs import config
 from ape_cli.storage import files, parquet, tensors
 from tests.conftest import ape, write
 
@@ -45,14 +43,6 @@ def test_every_scheme_is_found_by_its_other_names() -> None:
 def test_words_of_other_programs_are_understood(here: Path) -> None:
     err = ape("train", "--scheme", "Rotary", "--task", "copy", code=2)[1]
     assert "did you mean 'rope'? (searched: " in err
-    err = ape("train", "--scheme", "rope", "--task", "copy", "--set", "lr=0.1", code=2)[1]
-    assert "did you mean 'lr_peak'?" in err
-
-
-def test_synonyms_of_settings_are_words_for_settings() -> None:
-    fields = config.SequenceConfig.model_fields
-    assert set(spec._SYNONYMS.values()) <= set(fields)
-    assert not set(spec._SYNONYMS) & set(fields)
 
 
 @pytest.mark.parametrize("words", [["train", "--scheme", "rope", "--data"], ["eval", "--data"], ["show"]], ids=str)

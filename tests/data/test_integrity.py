@@ -38,11 +38,3 @@ def test_a_linked_folder_of_shards_is_not_written_into(tmp_path: Path, more: tup
     (tmp_path / "mine" / "data").symlink_to("../other")
     assert "data is a symbolic link" in ape(*words, str(tmp_path / "mine"), *more, code=1)[1]
     assert list((tmp_path / "other").iterdir()) == []
-
-
-def test_a_folder_whose_name_looks_like_an_address(here: Path) -> None:
-    """pyarrow would take the relative path for the address of a file system."""
-    ape("gen", "copy", "--n", "6", "--n-validation", "2", "--n-test", "2", "--length-mean", "5", "--out", "mem:/y")
-    assert "0 damaged" in ape("verify", "--data", "mem:/y")[0]
-    settings = ("--preset", "tiny", "--set", "steps=1", "--device", "cpu", "--results", "mem:/results")
-    ape("train", "--scheme", "rope", "--data", "mem:/y", *settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,9 +79,7 @@ def plus(first: list[int], places: list[list[int]]) -> list[list[int]]:
     ("kind", "expression", "first", "columns"),
     [
         ("grids", None, [1, 1], [0, 1]),
-        ("grids", "grid(2)", [1, 1], [0, 1]),
         ("grids", "seq*seq", [1, 1], [0, 1]),
-        ("grids", "seq*grid(2)", [1, 1, 1], [-1, 0, 1]),
         ("grids", "grid(2)*seq", [1, 1, 1], [0, 1, -1]),
         ("rings", None, [1], [0]),
         ("rings", "seq*cyclic(5)", [1, 1], [-1, 0]),
@@ -123,8 +120,7 @@ def test_positions_as_any_structure_that_the_data_has(
 @pytest.mark.parametrize(
     ("kind", "expression"),
     [
-        *((kind, "seq") for kind in ("words", "grids", "rings", "trees")),
-        ("words", "seq*cyclic(4)"),
+        *((kind, "seq") for kind in ("words", "grids", "trees")),
         ("trees", "seq*cyclic(6)"),
     ],
 )
@@ -142,7 +138,7 @@ def test_what_all_rows_have_alike_is_one_row(kind: str, expression: str, request
 
 @pytest.mark.parametrize(
     ("kind", "expression"),
-    [("words", "tree(2)"), ("trees", "tree(3)"), ("grids", "grid(4)"), ("rings", "cyclic(6)"), ("words", "grid(2)")],
+    [("words", "tree(2)"), ("trees", "tree(3)"), ("grids", "grid(4)"), ("rings", "cyclic(6)")],
 )
 def test_what_the_data_does_not_have_is_refused(kind: str, expression: str, request: pytest.FixtureRequest) -> None:
     data = request.getfixturevalue(kind)
@@ -208,32 +204,13 @@ def test_damage_is_named(tmp_path: Path) -> None:
     data = write(tmp_path / "copy", "copy")
     shard = tmp_path / "copy" / data.manifest.shards["train"][0].file
     whole = shard.read_bytes()
-    for damage, message in [
-        (lambda: shard.write_bytes(whole[: len(whole) // 2]), "altered or truncated"),
-        (lambda: shard.write_bytes(whole[:100] + b"\0" + whole[101:]), "altered or truncated"),
-        (lambda: pq.write_table(pa.table({"a": [1]}), shard), "altered or truncated"),
-        (shard.unlink, "missing"),
-    ]:
-        damage()
-        with pytest.raises(DataError, match=message):
+    for content in (whole[: len(whole) // 2], whole[:100] + b"\0" + whole[101:]):
+        shard.write_bytes(content)
+        with pytest.raises(DataError, match="altered or truncated"):
             open_dataset(tmp_path / "copy").split("train")
-        shard.write_bytes(whole)
-    open_dataset(tmp_path / "copy").split("train")
-
-
-def test_each_shard_is_opened_once(tmp_path: Path) -> None:
-    """The digest, the footer and the rows are read through one handle, also if a split is asked for again."""
-    write(tmp_path, "copy")
-    opened: list[str] = []
-    real = pa.OSFile
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pa, "OSFile", lambda path: opened.append(path) or real(path))
-        data = open_dataset(tmp_path)
-        for name in ("train", "validation"):
-            for _ in range(2):
-                list(data.split(name).batches(8))
-                data.largest(data.structure)
-    assert len(opened) == len(set(opened)) == sum(len(data.manifest.shards[s]) for s in ("train", "validation"))
+    shard.unlink()
+    with pytest.raises(DataError, match="missing"):
+        open_dataset(tmp_path / "copy")
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
@@ -259,17 +236,6 @@ def check(own: Structure, position: int | list[int], symbol: int = 3) -> None:
     check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
 
 
-def test_a_path_too_deep_is_an_error() -> None:
-    """A position is not clamped. At most 62 binary steps or 39 ternary steps fit into it."""
-    check(Tree(2), 2**63 - 1)
-    ternary = Tree(3)
-    last = ternary.level_start(40) - 1
-    check(ternary, last)
-    for own, deeper in ((Tree(2), 2**63), (ternary, last + 1)):
-        with pytest.raises(DataError, match="too deep"):
-            check(own, deeper)
-
-
 @pytest.mark.parametrize(
     ("expression", "position", "allowed"),
     [
@@ -284,6 +250,13 @@ def test_a_path_too_deep_is_an_error() -> None:
 def test_a_position_that_the_structure_does_not_have(expression: str, position: int | list[int], allowed: str) -> None:
     with pytest.raises(DataError, match=rf"source position is not one of[\s\S]*{allowed}"):
         check(parse_structure(expression), position)
+
+
+def test_a_path_too_deep_is_an_error() -> None:
+    """A position is not clamped. At most 62 binary steps fit into it."""
+    check(Tree(2), 2**63 - 1)
+    with pytest.raises(DataError, match="too deep"):
+        check(Tree(2), 2**63)
 
 
 def test_a_row_that_is_no_tree() -> None:
@@ -317,8 +290,6 @@ def test_bad_arguments(words: Dataset) -> None:
         next(words.split("train").batches(0))
     with pytest.raises(UsageError, match="unknown split"):
         words.split("dev")
-    with pytest.raises(UsageError, match="only images are augmented"):
-        next(words.split("train").batches(4, 1, augment=("crop",)))
     with pytest.warns(DeprecationWarning, match="decoder_only"):
         batch = next(words.split("train").batches(4, joined=True))
     assert isinstance(batch, DecoderOnlyBatch)
@@ -333,15 +304,6 @@ def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
     again = generation.generate(made, plan, tmp_path / "again").manifest
     assert again.fingerprint == found.manifest.fingerprint
     assert again.plan == found.manifest.plan
-    known, made_again = (json.loads(m.model_dump_json()) for m in (found.manifest, again))
-    for found in (known, made_again):  # bytes of a file may differ between versions of pyarrow
-        found.pop("versions")
-        found.pop("overlap", None)  # an earlier version wrote the committed manifest
-        found.pop("overlap_sizes", None)
-        for shards in found["shards"].values():
-            for shard in shards:
-                shard.pop("sha256")
-    assert json.dumps(made_again) == json.dumps(known)
     assert (tmp_path / "again" / "README.md").read_text() == (committed / "README.md").read_text()
 
 
@@ -415,14 +377,3 @@ def test_batches_of_images_do_not_depend_on_shards(tmp_path: Path, monkeypatch: 
     first, *others = (epochs(written(tmp_path / str(rows), task, rows).split("train")) for rows in SHARDS)
     assert all(other == first for other in others)
     assert sorted(row for batch in first[1] for row in batch["row"]) == list(range(ROWS))
-
-
-@pytest.mark.usefixtures("blocks")
-def test_a_row_group_is_read_once_for_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of 20, 20 and 13 rows: those that reach into two blocks are read for both of them."""
-    split = written(tmp_path, tasks.make("copy", length_mean=6, length_std=2), 20).split("train")
-    read: list[str] = []
-    real = loader.read_group
-    monkeypatch.setattr(loader, "read_group", lambda *given: read.append(str(given[2])) or real(*given))
-    list(split.batches(6))
-    assert read == [f"data/train-0000{shard}-of-00003.parquet" for shard in (0, 0, 1, 1, 2, 2)]

@@ -89,11 +89,6 @@ def test_a_report_draws_the_rows_of_an_own_task_again(file: Path) -> None:
     assert "equal rows count once" in ape("report", "--by", "size", "--format", "markdown")[0]
     rewrite(file, TASK + "\n")
     assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
-    rewrite(
-        file,
-        TASK.replace(LAST, f"{LAST}\n\n    @property\n    def mean_target_tokens(self):\n        raise KeyError(3)"),
-    )
-    assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
 
 
 TREES = """
@@ -113,18 +108,6 @@ def lose(file: Path) -> None:
     forget()
 
 
-def test_a_model_is_trained_scored_and_predicts_without_the_file_of_its_task(file: Path) -> None:
-    ape(*GEN, "--out", "data")
-    lose(file)
-    run = json.loads(ape(*TRAIN, "--decode", "greedy", "--json")[0])["run"]
-    assert len(json.loads(ape("eval", run, "--split", "validation", "--decode", "greedy", "--json")[0])) == 1
-    ape("export", run, "--out", "out")
-    model, data = ape_cli.load("out"), ape_cli.dataset.open("data")
-    assert len(model.predict(["a b"], max_tokens=4)[0]) <= 4
-    assert len(model.predict(data.split("test"))) == 5
-    assert model.evaluate(data, decode="greedy")["overall"]["rows"] == 5
-
-
 def test_what_needs_the_file_of_a_task_says_so_first(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Greedy decoding of trees does: the task says how they unfold."""
     rewrite(file, TREES)
@@ -133,15 +116,13 @@ def test_what_needs_the_file_of_a_task_says_so_first(file: Path, monkeypatch: py
     run = json.loads(ape(*TRAIN, "--json")[0])["run"]
     ape("export", run, "--out", "out")
     model, data = ape_cli.load("out"), ape_cli.dataset.open("data")
-    assert model.evaluate(data)["overall"]["rows"] == 5
+    assert model.evaluate(data)["overall"]["rows"] == 5  # teacher forcing does not need the file
     with pytest.raises(RunError, match=MISSING):
         model.predict(data.split("test"))
     monkeypatch.setattr("ape_cli.training.trial.run_trial", lambda *given, **named: pytest.fail("it started"))
     sweep = ["sweep", "--schemes", "none", "--data", "data", "--preset", "tiny", "--seeds", "7"]
-    for words in (TRAIN, [*TRAIN, "--resume"], sweep, ["eval", run], ["eval", "--data", "data"]):
-        err = ape(*words, "--decode", "greedy", code=1)[1]
-        assert MISSING in err
-        assert "get ape_cli/tasks/mine_task.py from the author" in err
+    for words in (TRAIN, sweep, ["eval", run]):
+        assert MISSING in ape(*words, "--decode", "greedy", code=1)[1]
 
 
 def test_a_decoded_score_of_other_code_of_the_task_is_not_stored(file: Path) -> None:
@@ -153,16 +134,9 @@ def test_a_decoded_score_of_other_code_of_the_task_is_not_stored(file: Path) -> 
     assert [one.get("own_files", {}).keys() for _, one in sorted(scores.items())] == [{"task 'mine-task'"}, set()]
     rewrite(file, TREES + "\n")
     ape("eval", run, "--split", "validation")
-    assert (
-        f"the score of {run} is not stored: it is one of other code of task 'mine-task'"
-        in (ape("eval", run, "--split", "validation", "--decode", "greedy")[1])
-    )
-    stored = sorted(path.name for path in Path("results/runs", run, "eval").iterdir())
-    assert [name.split("-", 1)[1] for name in stored] == [
-        "test-greedy.json",
-        "test-teacher.json",
-        "validation-teacher.json",
-    ]
+    assert "is not stored" in ape("eval", run, "--split", "validation", "--decode", "greedy")[1]
+    stored = sorted(path.stem.split("-", 1)[1] for path in Path("results/runs", run, "eval").iterdir())
+    assert stored == ["test-greedy", "test-teacher", "validation-teacher"]
 
 
 OPTIONS = """
@@ -193,13 +167,6 @@ def test_the_types_of_options_are_enforced_and_tuples_can_be_set(file: Path) -> 
         assert allowed in str(caught.value.allowed)
 
 
-def test_an_option_with_the_name_of_one_of_the_command_is_refused(file: Path) -> None:
-    """`--seed` would change the dataset, not the task."""
-    rewrite(file, OPTIONS.replace("mode:", "seed:"))
-    err = ape(*GEN, code=2)[1]
-    assert "an option of task mine-task has the name of an option of the command\n  got:     seed" in err
-
-
 FOREIGN = """
     def draw(self, key):
         source = super().draw(key)
@@ -218,18 +185,9 @@ LAST = "        return Tokens(source.offsets, source.position, source.symbol)"
             r"`target` of task 'mine-task' returns something else\n  got:     None \(.*mine_task.py, line 11\)",
         ),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
-        (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),
         ("    def target", f"{FOREIGN}\n    def target", "a source position is not one of seq"),
     ],
 )
 def test_a_faulty_task_is_one_error(file: Path, old: str, new: str, message: str) -> None:
     rewrite(file, TASK.replace(old, new))
     assert re.search(message, ape(*GEN, code=1)[1], re.DOTALL)
-
-
-def test_a_faulty_task_is_left_out_of_the_list(file: Path) -> None:
-    rewrite(file, TASK.replace(LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)"))
-    out, err = ape("tasks")
-    assert "left out: `check` of task 'mine-task' failed" in err
-    assert "mine-task" not in out
-    assert "reverse" in out

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from ape_cli import experiment, tasks
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli import experiment
+from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data import collation, generation
+from ape_cli.data import collation
 from ape_cli.data.batches import few_lengths
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
@@ -146,13 +146,6 @@ def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:
     check(target_ids=[PAD] * len(rows[0]["target_ids"]))
     with pytest.raises(DataError, match="a source id is not in the vocabulary"):
         check(source_ids=[PAD] * len(rows[0]["source_ids"]))
-
-
-def test_tags_are_refused_in_another_order_than_the_source(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("\n".join(f"(f (g x{n}) (h y{n}))" for n in range(9)))
-    task = tasks.make("trees", "depth", "breadth", source=str(tmp_path / "a.txt"), format="s-expr", task="mask")
-    with pytest.raises(UsageError, match="tags are in the order of the source"):
-        generation.plan(task, seed=1, rows=dict.fromkeys(("train", "validation", "test")), shard_rows=9)
 
 
 def test_runs_on_tags_are_drawn_and_not_mixed_with_others(sums: Dataset, tmp_path: Path) -> None:

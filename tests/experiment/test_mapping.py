@@ -12,10 +12,10 @@ from ape_cli import experiment, position
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import BatchOptions, Dataset
 from ape_cli.experiment import ExperimentSpec, spec
-from ape_cli.experiment.reading import UnreadableError
+from ape_cli.experiment.reading import MapError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from tests.conftest import ape, grid_of, points_of, write
+from tests.conftest import ape, write
 
 CPU = torch.device("cpu")
 
@@ -39,13 +39,10 @@ def test_options_reach_the_map(words: Dataset, monkeypatch: pytest.MonkeyPatch) 
     assert decoder.decoder_only
     assert decoder.positions.joined
     assert experiment.of(resolve("plain"), words).batch_options() == BatchOptions(words.structure)
-    for call, message in (
-        (lambda: resolve("plain", maximum=3), "unknown setting"),
-        (lambda: resolve("offset", positions_=3), "unknown setting"),
-        (lambda: resolve("randomised", maximum=0), "bad maximum"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            experiment.of(call(), words)
+    with pytest.raises(UsageError, match="unknown setting"):
+        resolve("plain", maximum=3)
+    with pytest.raises(UsageError, match="bad maximum"):
+        experiment.of(resolve("randomised", maximum=0), words)
     monkeypatch.setitem(spec._PARTS, "scheme", lambda name: {"maximum": 1})
     with pytest.raises(UsageError, match="an option of scheme rope and of positions offset"):
         ExperimentSpec(preset="tiny", scheme="rope", positions="offset", set={"maximum": 2}).config("sequence")
@@ -55,7 +52,6 @@ def test_options_reach_the_map(words: Dataset, monkeypatch: pytest.MonkeyPatch) 
     ("positions", "options", "reason"),
     [
         ("randomised", {"scheme": "none"}, "the scheme reads no positions, so it would have no effect"),
-        ("offset", {"scheme": "none", "model": "decoder"}, "the scheme reads no positions"),
         ("randomised", {"scheme": "forget", "model": "decoder"}, "the scheme reads no positions"),
         ("coupled", {"scheme": "contextual", "model": "decoder"}, "the scheme reads no positions"),
         ("coupled", {}, "in an encoder-decoder, positions always restart in the target"),
@@ -64,9 +60,7 @@ def test_options_reach_the_map(words: Dataset, monkeypatch: pytest.MonkeyPatch) 
         ("offset", {"scheme": "none", "model": "decoder", "decay": 0.9}, "differences of positions alone"),
         ("randomised", {"scheme": "xpos", "model": "decoder", "maximum": 40_000}, "too far from the start for xpos"),
         ("randomised", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
-        ("randomised", {"scheme": "relative", "max_size": 2047}, "beyond the size that relative is made for"),
-        ("offset", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
-        ("randomised", {"scheme": "learned", "maximum": 5}, "more positions than can be drawn"),
+        ("plain", {"scheme": "t5", "model": "decoder", "cross": False}, "has no effect in a decoder-only model"),
     ],
 )
 def test_what_has_no_effect_or_no_room_is_refused(
@@ -106,7 +100,7 @@ def test_other_coordinates_are_refused(trees: Dataset, grids: Dataset, tmp_path:
         ("orthogonal", trees, {"structure": "seq*tree(2)"}),
         ("orthogonal-grid", grids, {}),
     ):
-        with pytest.raises(UnreadableError, match="these positions are places in a structure"):
+        with pytest.raises(MapError, match="these positions are places in a structure"):
             experiment.of(resolve("randomised", scheme, **more), data)
     pictures = write(tmp_path / "digits", "images", source="digits")
     with pytest.raises(UsageError, match="the tokens of an image are not read along a line"):
@@ -159,20 +153,6 @@ def test_rows_are_checked_before_anything_is_written(here: Path) -> None:
     assert (here / "results").exists()
 
 
-def test_a_sweep_has_maps(here: Path) -> None:
-    """Each is a trial. A trial whose positions no map acts on is left out."""
-    grid = grid_of({"schemes": ["rope"], "tasks": ["copy"], "positions": ["plain", "offset"]})
-    assert [point.positions for point in points_of([grid], "tiny")] == ["plain", "offset"]
-    plain = grid_of({"schemes": ["rope"], "tasks": ["copy"]})
-    assert [point.positions for point in points_of([plain], "tiny")] == ["plain"]
-    options = ("--preset", "tiny", "--positions", "plain,randomised", "--dry-run")
-    out, error = ape("sweep", "--schemes", "rope,orthogonal-tree", "--tasks", "tree-copy", *options)
-    assert out.count("positions=randomised") == 1
-    assert "left out: orthogonal-tree on tree-copy" in error
-    assert "places in a structure" in error
-    assert "2048" in ape("fields", "--positions", "randomised")[0]
-
-
 def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> None:
     """Unless the command line names another. Then options and the size of a bounded scheme are not taken over."""
     chosen = experiment.of(resolve("randomised", "learned", maximum=99), words).config
@@ -183,10 +163,3 @@ def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> 
     assert (plain.positions, plain.positions_options, plain.max_size) == ("plain", {}, None)
     bare = spec.merge(run, steps).with_scheme("none").config("sequence")
     assert (bare.positions, bare.positions_options, bare.scheme) == ("plain", {}, "none")
-
-
-def test_options_of_another_model_are_refused(words: Dataset) -> None:
-    for scheme, options in (("t5", {"cross": False}), ("alibi", {"causal": True})):
-        with pytest.raises(UsageError, match="has no effect in a decoder-only model"):
-            experiment.of(resolve("plain", scheme, model="decoder", **options), words)
-        experiment.of(resolve("plain", scheme, **options), words)

@@ -59,11 +59,6 @@ def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     assert gone.plan.model_dump(exclude={"shard_rows"}) == there.plan.model_dump(exclude={"shard_rows"})
 
 
-def test_times_are_estimated_from_runs_on_the_same_kind_of_device(gone: Path) -> None:
-    assert PastRuns(open_registry("results"), "cpu").paces
-    assert not PastRuns(open_registry("results"), "cuda").paces
-
-
 def test_nothing_is_trained_on_a_dataset_that_is_gone(gone: Path) -> None:
     assert "0 trained now" in ape("sweep", "mine.toml", *ONE)[0]
     err = ape("sweep", "mine.toml", "--schemes", "none,rope", *ONE, code=1)[1]
@@ -99,11 +94,3 @@ def test_the_size_of_a_bounded_scheme_is_known_without_the_dataset(here: Path) -
     assert "0 trained now" in ape("sweep", "mine.toml", *ONE)[0]
     (planned,) = json.loads(ape("sweep", "mine.toml", "--dry-run", "--json")[0])["trials"]
     assert (planned["run"], planned["state"]) == (run["run"], "finished")
-
-
-def test_a_damaged_dataset_is_no_reason_to_leave_a_trial_out(here: Path) -> None:
-    data = write(Path("datasets/mine"), "tree-rotate", "depth", rows=(40, 10, 10))
-    (shard,) = Path("datasets/mine/data").glob("train-*")
-    shard.write_bytes(shard.read_bytes()[:-1] + b"x")
-    assert data.name == "mine"
-    assert "left out" not in ape("sweep", "--schemes", "tree", "--data", "mine", "--preset", "tiny", *ONE, code=1)[1]

@@ -133,11 +133,3 @@ def test_options_replace_fields(here: Path) -> None:
     other = planned("--scheme", "none", "--preset", "small", file=scheme)["config"]  # without the size of `learned`
     assert (other["scheme"], other["max_size"], other["preset"]) == ("none", None, "small")
     assert planned("--no-eval", file=scheme)["decode"] == "teacher"
-
-
-def test_an_existing_dataset(here: Path) -> None:
-    ape("gen", "copy", "--n", "20", "--n-validation", "5", "--n-test", "5", "--length-mean", "4")
-    text = 'scheme = "rope"\npreset = "tiny"\n'
-    assert planned(file=f'{text}data = "copy"\n')["dataset"] == "datasets/copy"
-    assert planned("--task", "reverse", file=f'{text}data = "copy"\n')["dataset"] == "datasets/reverse-tiny"
-    assert planned("--data", "copy", file=f'{text}task = "reverse"\nsizes = [2, 3]\n')["dataset"] == "datasets/copy"

@@ -1,17 +1,13 @@
-"""`ape train --config FILE` trains what a file describes, and errors name the line of a TOML file."""
+"""`ape train --config FILE` trains what a file describes."""
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from ape_cli.cli import app
 from ape_cli.data.loader import Dataset
 from tests.conftest import ape, own_trees
 
@@ -69,22 +65,6 @@ def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
     assert config_of(trained(*of_file, "--set", "decay=0.5"))["decay"] == 0.5
 
 
-def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
-    run = first_run("train", "--scheme", "orthogonal-seq", "--task", "copy")
-    again = ["train", "--config", str(run / "run.json"), "--device", "cpu"]
-    lines = ape(*again)[1].splitlines()
-    hint = shlex.split(lines[lines.index("to compare it with other schemes on the same data:") + 1])
-    ape(*hint[1:])
-    assert "the same model without positions (scheme none)" in ape(*again)[0]
-
-
-def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
-    pytest.importorskip("sklearn")
-    run = first_run("train", "--scheme", "none", "--task", "images")
-    shutil.rmtree("datasets")
-    assert trained("--config", str(run / "run.json"), "--results", "others", "--datasets", "elsewhere") == run.name
-
-
 def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     """It cannot be generated without its source, and the message says what helps."""
     own_trees(Path("mine"))
@@ -106,7 +86,6 @@ def test_what_is_no_configuration_is_refused(here: Path) -> None:
 
     assert "cannot read a configuration from mine.json" in refused(None)
     assert "cannot read a configuration" in refused("{")
-    assert "[1] is no object" in refused("[1]")
     assert "preset: Field required" in refused('{"scheme": "rope"}')
     assert "the configuration file has a preset" in refused("{}", "--preset", "tiny")
     assert "no scheme is named" in ape("train", "--task", "copy", code=2)[1]
@@ -155,98 +134,33 @@ def test_a_width_replaces_that_of_the_decoder_in_a_file(here: Path) -> None:
 
 
 EXPERIMENT = 'scheme = "rope"\ntask = "copy"\npreset = "tiny"\n'
-SWEEP = 'schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"\n'
 
 
-def refused(name: str, text: str, *words: str) -> str:
-    """What a command says about a TOML file with an error, in one line."""
-    Path(name).write_text(text)
-    command = ["train", "--config", name] if name == "e.toml" else ["sweep", name]
-    done = CliRunner().invoke(app, [*command, "--device", "cpu", "--dry-run", *words])
-    assert done.exit_code in (1, 2), text
-    return re.sub(r"\n\s*(got|allowed|fix): +", r" | \1 ", done.stderr)
-
-
-def test_an_error_names_the_line_of_its_field(here: Path) -> None:
-    for text, line, message in (
-        ('shceme = "rope"', 4, "unknown field of an experiment"),
-        ("seeds = [1]", 4, "fix did you mean 'seed'?"),
-        ("# seed = 3\n\nseed = -1", 6, "bad value of seed | got -1 | allowed greater than or equal to 0"),
-        ('seed = "x"', 4, "bad seed of an experiment | got 'x' | allowed a valid integer | fix for example seed = 42"),
-        ('sizes = [1, "a"]', 4, "bad `sizes`"),
-        ('sizes = "x"', 4, "bad `sizes`"),
-        ('generalise = "x"', 4, "bad `generalise`"),
-        ('decode = "greed"', 4, "did you mean 'greedy'?"),
-        ('order = "deep"', 4, "unknown order"),
-        ('order = "depth"', 4, "copy is not a task on trees"),
-        ('precision = "tf32"', 4, "`precision=fp32`"),
-        ('attention = "lnear"', 4, "did you mean 'linear'?"),
-        ('structure = "sq"', 4, "bad structure"),
-        ('positions = "x"', 4, "unknown position map"),
-        ('model = "decodr"', 4, "did you mean 'decoder'?"),
-        ("[tune]", 4, "[tune] belongs to a sweep"),
-        ("set = { lr_peak = 1e-3, dropout = 2 }", 4, "got 2 | allowed less than 1 | fix for example `dropout=0.0`"),
-        ("[set]\nlr_peak = 1e-3\nlr = 3", 6, "did you mean 'lr_peak'?"),
-        ("set.max_size = 9", 4, "fix leave max_size out"),
-        ("[set]\n\n'base' = \"x\"", 6, "bad base"),
-        ("set = { epochs = 1, steps = 2 }", 4, "epochs and steps exclude each other"),
-        (
-            "set = 5",
-            4,
-            "bad set of an experiment | got 5 | allowed a table | fix for example set = { lr_peak = 0.001 }",
-        ),
-        ("set = { d_model = nan }", 4, "bad value of d_model"),
-        ("set = { decay = [1, 0.9] }", 4, "bad value of decay"),
-    ):
-        told = refused("e.toml", EXPERIMENT + text)
-        assert f"error: e.toml, line {line}: " in told, (text, told)
-        assert message in told, (text, told)
-    for text, message in (
-        ('scheme = "rop"\ntask = "copy"', "e.toml, line 1: unknown scheme"),
-        ('scheme = "rope"\ndata = "none"', "e.toml, line 2: no such dataset"),
-        ('scheme = "rope"\nsizes = [3]', "e.toml, line 2: `sizes` needs a task"),
-        ('scheme = "rope"\ntask = "copy"\ndata = "."', "e.toml, line 3: `data` already names a dataset"),
-        ('scheme = "t5"\ntask = "copy"\nattention = "linear"', "e.toml, line 3: "),
-        ('task = "copy"', "error: e.toml: no scheme is named"),
-        ("", "error: e.toml: no scheme is named"),
-        ("scheme = rope", "e.toml is not TOML"),
-    ):
-        told = refused("e.toml", text)
-        assert message in told, (text, told)
-    assert "cannot read the file" in ape("train", "--config", "none.toml", code=2)[1]
-    assert sorted(path.name for path in here.iterdir()) == ["e.toml"]
-
-
-def test_an_error_names_the_line_in_the_file_of_a_sweep(here: Path) -> None:
-    """If several grids have the field, the error names the file alone."""
-    for text, place, message in (
-        ("seeds = [1,\n  'x']", ", line 4", "bad seeds.1 of a sweep"),
-        ("seed = [1]", ", line 4", "did you mean 'seeds'?"),
-        ('models = "decoder"', ", line 4", 'fix for example models = ["encoder-decoder"]'),
-        ('orders = ["depth"]', ", line 4", "no task of the sweep has an order"),
-        ('data = ["none"]', ", line 4", "no such dataset"),
-        ("set = { lr_peak = [[1]] }", ", line 4", "fix for example set = "),
-        ("[[grid]]\nset = { dropout = 0 }\n[[grid]]\nset = { dropout = [0, 2] }", "", "bad value of dropout"),
-        ("[[grid]]\nset = { decay = 1 }\n[[grid]]\nset = { dropout = 2 }", ", line 7", "bad value of dropout"),
-        ("[tune]\nset = { lr_peak = [1, 1] }", ", line 5", "a value of lr_peak is repeated"),
-        ("[tune]\nseeds = [7]\nset = { lr_peak = [1, 2] }", ", line 5", "seeds of [tune]"),
-        ("[tune]\ntrials = 7\nset = { lr_peak = [1, 2] }", ", line 5", "fix leave `trials` out"),
-        ("[tune]\nset = { lr_peak = [1, 2] }\nnew = 1", ", line 6", "unknown field of [tune]"),
-        ("[tune]\nseeds = [42]", ", line 4", "`tune` names no setting"),
-        ("grid = 3", ", line 4", "fix write [[grid]]"),
-    ):
-        told = refused("s.toml", f"{SWEEP}{text}\n")
-        assert f"error: s.toml{place}: " in told, (text, told)
-        assert message in told, (text, told)
-    assert "s.toml: the sweep names no schemes | got none" in refused("s.toml", "seeds = [1]")
-    assert "s.toml: the sweep names no schemes" in ape("report", "--sweep", "s.toml", code=2)[1]
-
-
-def test_an_error_about_an_option_does_not_name_the_file(here: Path) -> None:
-    for name, base in (("e.toml", EXPERIMENT), ("s.toml", f"{SWEEP}set = {{ dropout = 0 }}")):
-        for words, message in (
-            (["--preset", "tinyy"], "error: unknown preset"),
-            (["--set", "dropout=2"], "error: bad value of dropout | got 2 | allowed less than 1"),
-            (["--generalise", "x"], "error: bad `generalise`"),
-        ):
-            assert message in refused(name, base, *words), (name, words)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f'{EXPERIMENT}shceme = "rope"', "unknown field of an experiment"),
+        (f"{EXPERIMENT}seed = -1", "bad value of seed"),
+        (f'{EXPERIMENT}seed = "x"', "fix:     for example `seed=42`"),
+        (f'{EXPERIMENT}sizes = "x"', "bad `sizes`"),
+        (f'{EXPERIMENT}generalise = "x"', "bad `generalise`"),
+        (f'{EXPERIMENT}decode = "greed"', "did you mean 'greedy'?"),
+        (f'{EXPERIMENT}order = "deep"', "unknown order"),
+        (f'{EXPERIMENT}structure = "sq"', "bad structure"),
+        (f'{EXPERIMENT}model = "decodr"', "'encoder-decoder' or 'decoder'"),
+        (f"{EXPERIMENT}set = {{ dropout = 2 }}", "bad value of dropout"),
+        (f"{EXPERIMENT}set = {{ lr_pek = 3 }}", "did you mean 'lr_peak'?"),
+        (f"{EXPERIMENT}set.max_size = 9", "leave max_size out"),
+        (f"{EXPERIMENT}set = {{ base = 'x' }}", "bad base"),
+        (f"{EXPERIMENT}set = {{ epochs = 1, steps = 2 }}", "exclude each other"),
+        (f"{EXPERIMENT}set = {{ d_model = nan }}", "bad value of d_model"),
+        ('scheme = "rope"\nsizes = [3]', "`sizes` needs a task"),
+        (f'{EXPERIMENT}data = "."', "`data` already names a dataset"),
+        ('task = "copy"', "no scheme is named"),
+        ("scheme = rope", "is not TOML"),
+    ],
+)
+def test_a_file_with_an_error_is_refused(here: Path, text: str, message: str) -> None:
+    Path("e.toml").write_text(text)
+    assert message in ape("train", "--config", "e.toml", "--device", "cpu", "--dry-run", code=2)[1]
+    assert [path.name for path in here.iterdir()] == ["e.toml"]

@@ -358,7 +358,7 @@ def test_bounded_schemes_are_made_for_the_largest_size_of_training(words: Datase
 def test_settings_that_are_wrong_or_have_no_effect_are_refused(words: Dataset) -> None:
     for settings, message in [
         ({"positions_scale": 0.5}, "adds nothing"),
-        ({"dropout_places": "branches", "dropout": 0.0}, "no dropout to place"),
+        ({"d_model": "wide"}, "bad value of d_model"),
         ({"dropout": 1.0}, "bad value of dropout"),
         ({"lr_peak": float("nan")}, "bad value of lr_peak"),
         ({"epochs": 3, "steps": 5}, "exclude each other"),

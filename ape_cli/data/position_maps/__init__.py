@@ -51,18 +51,13 @@ def load(name: str) -> type[PositionSampler]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a map, with their defaults."""
-    return _options(load(name))
-
-
-@cache
-def _options(cls: type[PositionSampler]) -> part_options.PartOptions:
-    return part_options.options(cls)
+    return part_options.options(load(name))
 
 
 def make(name: str, **settings: Any) -> PositionSampler:
     """Create a map by its name, with its options. Raises `UsageError` for names and options that are not valid."""
     cls = load(name)
-    chosen = part_options.settings(f"positions {name}", settings, _options(cls))
+    chosen = part_options.settings(f"positions {name}", settings, part_options.options(cls))
     with user_parts.explained(cls):
         sampler = cls(**chosen)
     vars(sampler)["_made_with"] = chosen  # also in a frozen dataclass

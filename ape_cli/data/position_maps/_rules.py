@@ -7,7 +7,6 @@ a string.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from ape_cli.core.rng import I64
 from ape_cli.data.position_maps._sampler import PositionSampler, RowPositions
 
 _LENGTHS = (np.array([2, 1, 3]), np.array([3, 40, 2, 7]))  # tokens of the sources of two batches
-_STREAM = "draw all random numbers from `keys`, with the functions of `ape_cli.core.rng`"
 
 
 def _form(sampler: PositionSampler) -> None:
@@ -26,58 +24,26 @@ def _form(sampler: PositionSampler) -> None:
         _read(rows, lengths)
 
 
-def _greatest(sampler: PositionSampler) -> None:
-    """`greatest` is a whole number that does not fall with the number of places."""
-    least = 1
-    for most in (1, 2, 3, 6, 40, 80):
-        with suppress(UsageError):  # of a map that has no more places
-            greatest = sampler.greatest(most)
-            if type(greatest) is not int or greatest < least:
-                got = f"{greatest!r} for {most} places"
-                raise user_parts.returns(sampler, "greatest", got, f"a whole number, {least} or more")
-            least = greatest
-
-
-def _capacity(sampler: PositionSampler) -> None:
-    """`capacity` gives every token of a source a place, and follows from the number of these tokens alone."""
-    for rows, lengths in _batches(sampler):
-        whole = _counts(rows, lengths)
-        alone = [count for part in np.split(lengths, len(lengths)) for count in _counts(rows, part)]
-        got = f"{whole} for sources of {lengths.tolist()} tokens, `joined={rows.joined}`"
-        if whole != alone:
-            got += f", and {alone} for each alone"
-            raise user_parts.returns(sampler, "capacity", got, "the same for each alone")
-        if any(count is not None and count < length for count, length in zip(whole, lengths, strict=True)):
-            raise user_parts.returns(sampler, "capacity", got, "at least the number of tokens of each source")
-
-
-def _repeatable(sampler: PositionSampler) -> None:
-    """The same keys give the same positions, whatever was drawn before, also by the map when it is made again."""
+def _of_the_key(sampler: PositionSampler) -> None:
+    """The positions of a row and their number depend on its key and the length of its source alone."""
     for rows, lengths in _batches(sampler):
         first, _ = _read(rows, lengths), _read(rows.of_epoch(3), lengths)
         again = RowPositions(type(sampler)(**sampler._made_with), rows.seed, rows.joined)
-        for other, when in ((rows, "later"), (again, "by a map that is made again with the same options")):
-            _compare(sampler, first, _read(other, lengths), f"for the same keys {when}", _STREAM)
+        numbers = np.arange(len(lengths))
+        others = {
+            "later": _read(rows, lengths),
+            "by a map that is made again with the same options": _read(again, lengths),
+            "in a batch of another order": _read(rows, lengths[::-1], numbers[::-1])[::-1],
+            "in a batch of its own": [_read(rows, lengths[[i]], numbers[[i]])[0] for i in numbers],
+        }
+        for when, other in others.items():
+            for here, there in zip(first, other, strict=True):
+                if here != there:
+                    got, fix = f"{here[:8]}, and {there[:8]} {when}", "use only the key, the place and `capacity`"
+                    raise user_parts.returns(sampler, "positions", got, "equal positions for equal keys", fix)
 
 
-def _independent(sampler: PositionSampler) -> None:
-    """The positions of a row do not depend on the other rows of its batch, on their order, or on their lengths."""
-    for rows, lengths in _batches(sampler):
-        first = _read(rows, lengths)
-        fix = "use only the key of the row, its place and its `capacity`, not `most` or other rows"
-        turned = _read(rows, lengths[::-1], np.arange(len(lengths))[::-1])[::-1]
-        alone = [_read(rows, lengths[i : i + 1], np.array([i]))[0] for i in range(len(lengths))]
-        for other, where in ((turned, "in a batch of another order"), (alone, "in a batch of its own")):
-            _compare(sampler, first, other, f"for a row {where}", fix)
-
-
-RULES: dict[str, Callable[[PositionSampler], None]] = {
-    "greatest": _greatest,
-    "form": _form,
-    "capacity": _capacity,
-    "repeatable": _repeatable,
-    "independent": _independent,
-}
+RULES: dict[str, Callable[[PositionSampler], None]] = {"form": _form, "of-the-key": _of_the_key}
 
 
 def _batches(sampler: PositionSampler) -> Iterator[tuple[RowPositions, I64]]:
@@ -96,12 +62,6 @@ def _batches(sampler: PositionSampler) -> Iterator[tuple[RowPositions, I64]]:
             yield rows, lengths
 
 
-def _counts(rows: RowPositions, sources: I64) -> list[int | None]:
-    """The `capacity` of each row, None without one."""
-    counts = rows.counts(sources)
-    return [None] * len(sources) if counts is None else counts.tolist()
-
-
 def _read(rows: RowPositions, sources: I64, numbers: I64 | None = None) -> list[list[int]]:
     """The positions of all places of rows. Without a `capacity`, answers are as long as their sources.
 
@@ -113,11 +73,3 @@ def _read(rows: RowPositions, sources: I64, numbers: I64 | None = None) -> list[
     mask = np.arange(lengths.max()) < lengths[:, None]
     positions = rows.at(numbers, sources, np.arange(1, lengths.max() + 1)[None], mask)
     return [line[inside].tolist() for line, inside in zip(positions, mask, strict=True)]
-
-
-def _compare(sampler: PositionSampler, one: list[list[int]], other: list[list[int]], when: str, fix: str) -> None:
-    """Compare the positions of rows. Raises `ApeError` if they differ."""
-    for row, (here, there) in enumerate(zip(one, other, strict=True)):
-        if here != there:
-            got = f"{here[:8]} and {there[:8]} {when} (row {row})"
-            raise user_parts.returns(sampler, "positions", got, "equal positions", fix)

@@ -82,25 +82,18 @@ class Randomised(PositionSampler):
         Raises `UsageError` if a row needs more than there are.
         """
         counts = sources * (self.answer + joined)
-        if counts.max(initial=0) > self.maximum:
-            raise self._beyond(int(counts.max()))
+        if (most := int(counts.max(initial=0))) > self.maximum:
+            what = "a row needs more positions than can be drawn"
+            fix = "choose a larger `maximum`"
+            raise UsageError(what, got=f"{most:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)
         return counts
 
     def greatest(self, most: int) -> int:
-        """The maximum. Raises `UsageError` if a row of `most` places cannot have as many positions."""
-        if most > self.maximum:
-            raise self._beyond(most)
+        """The maximum."""
         return self.maximum
 
     def too_long(self, row: int, source: int, target: int) -> UsageError:
         """The error for an answer that is longer than positions were drawn for."""
         error = super().too_long(row, source, target)
-        error.allowed = f"answers of at most {self.answer} times the tokens of the source (answer={self.answer})"
         error.fix = f"`answer={-(-target // source)}`, or more"
         return error
-
-    def _beyond(self, count: int) -> UsageError:
-        """The error for a row of more tokens than there are positions."""
-        what = "a row needs more positions than can be drawn"
-        fix = f"`maximum={1 << (count - 1).bit_length()}`, or more"
-        return UsageError(what, got=f"{count:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)

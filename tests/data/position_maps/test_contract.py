@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data import position_maps
 from ape_cli.data.batches import DecoderOnlyBatch, few_lengths
 from ape_cli.data.loader import Dataset
-from ape_cli.data.position_maps import PositionSampler
 from tests.conftest import write
 from tests.data.position_maps.plain import NAMES, batches, drawn, of_rows
 
@@ -69,11 +67,6 @@ def test_training_draws_in_each_epoch_and_evaluation_once(words: Dataset, name: 
     assert len({tuple(source) for source, _, _ in scored.values()}) > 100  # each row has its own
 
 
-def test_a_map_that_draws_nothing_is_the_same_in_every_epoch(words: Dataset) -> None:
-    for name in set(NAMES) - set(DRAWS):
-        assert of_rows(batches(words, drawn(name), seed=5)) == of_rows(batches(words, None, seed=5, epoch=1))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_tags_have_the_positions_of_their_tokens(tmp_path: Path, name: str) -> None:
     data = write(tmp_path / "data", "group-word", length_mean=6, length_std=1)
@@ -113,26 +106,10 @@ def test_a_map_says_what_it_is(name: str) -> None:
 def test_unknown_names_and_options() -> None:
     for call, message in (
         (lambda: position_maps.make("ofset"), r"unknown position map[\s\S]*did you mean 'offset'"),
-        (lambda: position_maps.make("randomized"), "randomised"),
         (lambda: position_maps.make("offset", maximal=1), r"unknown option[\s\S]*maximum"),
         (lambda: position_maps.make("offset", maximum=0), "bad maximum"),
-        (lambda: position_maps.make("offset", maximum=0.5), "bad maximum"),
         (lambda: position_maps.make("randomised", maximum=65_537), "bad maximum"),
         (lambda: position_maps.make("randomised", answer=1001), "bad answer"),
     ):
         with pytest.raises(UsageError, match=message):
             call()
-
-
-def test_an_own_map_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(PositionSampler):
-        def __init__(self) -> None:
-            raise ZeroDivisionError("a bug")
-
-        def positions(self, keys: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
-            return keys
-
-    monkeypatch.setattr(position_maps, "load", lambda name: Broken)
-    monkeypatch.setattr(position_maps.plugins, "is_user_class", lambda cls: True)
-    with pytest.raises(ApeError, match="position map"):
-        position_maps.make("broken")
