@@ -213,6 +213,16 @@ def _check_effect(config: SequenceConfig) -> None:
             got=f"positions_scale={config.positions_scale:g}",
             fix="leave positions_scale out, or choose an additive scheme (`ape schemes`)",
         )
+    if config.d_ff_decoder is not None and not config.encoder_layers:
+        raise UsageError(
+            "d_ff has no effect without encoder layers",
+            got=f"d_ff={config.d_ff}, d_ff_decoder={config.d_ff_decoder}, encoder_layers=0",
+            fix=f"set only `d_ff={config.d_ff_decoder}`, which then is the width of the decoder's layers",
+        )
+    if config.dropout_places != "all" and not config.dropout:
+        raise UsageError(
+            "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"
+        )
 
 
 def make_scheme(config: Config, read: Structure, generator: torch.Generator | None = None) -> Scheme:

@@ -359,6 +359,7 @@ def test_settings_that_are_wrong_or_have_no_effect_are_refused(words: Dataset) -
     for settings, message in [
         ({"positions_scale": 0.5}, "adds nothing"),
         ({"d_model": "wide"}, "bad value of d_model"),
+        ({"dropout_places": "branches", "dropout": 0.0}, "no dropout to place"),
         ({"dropout": 1.0}, "bad value of dropout"),
         ({"lr_peak": float("nan")}, "bad value of lr_peak"),
         ({"epochs": 3, "steps": 5}, "exclude each other"),
