@@ -28,14 +28,13 @@ from ape_cli.core import part_options, plugins, renamed, user_parts
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
-from ape_cli.tasks._base import BaseTask, RowWriter, TaskOption, check_whole, option, options_of
+from ape_cli.tasks._base import BaseTask, TaskOption, check_whole, option, options_of
 from ape_cli.tasks._rules import RULES
 from ape_cli.tasks._task import Rows, Source, Task, Tokens, join, letters
 
 __all__ = [
     "RULES",
     "BaseTask",
-    "RowWriter",
     "Rows",
     "Source",
     "Task",

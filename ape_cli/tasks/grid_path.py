@@ -27,8 +27,6 @@ Bool = NDArray[np.bool_]
 
 WALL, FREE, START, GOAL, PATH = range(FIRST_SYMBOL, FIRST_SYMBOL + 5)
 _MAX_ROOMS = 500  # along a side
-_LOW = np.uint64(2**24 - 1)  # the bits of a weight that give way to the number of the edge
-_MAX_NUMBERED = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +164,7 @@ def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
     `one` and `other`: int64 [E], the nodes of each edge; `weight`: uint64 [E]; `count`: the number of nodes. Returns
     the numbers of the chosen edges in ascending order, int64.
     """
-    edge = _heaviest_first(weight)
+    edge = np.argsort(weight >> np.uint64(24), kind="stable")[::-1]  # the heaviest comes first
     one, other = one[edge], other[edge]
     tree = np.arange(count)  # the tree that each root belongs to after a round
     roots, taken = tree, []
@@ -190,19 +188,6 @@ def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
         apart = np.flatnonzero(one != other)
         edge, one, other = edge[apart], one[apart], other[apart]
     return np.unique(np.concatenate(taken)) if taken else edge
-
-
-def _heaviest_first(weight: U64) -> I64:
-    """The numbers of the edges by weight. Equal ones are in descending order. uint64 [E] -> int64 [E]
-
-    A sort of values that have the number of the edge in their lowest bits is several times faster than an argsort.
-    """
-    word = weight & ~_LOW
-    if weight.size > _MAX_NUMBERED:
-        return np.argsort(word, kind="stable")[::-1]
-    word |= np.arange(weight.size, dtype=np.uint64)
-    word.sort()
-    return (word[::-1] & _LOW).astype(np.int64)
 
 
 def on_path(offsets: I64, position: I64, free: Bool, end: Bool) -> Bool:

@@ -123,9 +123,7 @@ class ListOpsTree(Sized):
             below[np.arange(row.size), deep] = depth - 1
             there = child < count[:, None]
             row, heap, depth = np.repeat(row, count), (k * heap[:, None] + child + 2 - k)[there], below[there]
-        row, heap, leaf = (np.concatenate(parts) for parts in zip(*levels, strict=True))
-        order = np.argsort(row, kind="stable")  # within a row, the levels keep their order
-        return heap[order], ragged.offsets_of(np.bincount(row, minlength=rows)), leaf[order]
+        return trees.by_row(levels, rows)
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: a tree of the values of all operators, or of the value of the root only."""

@@ -141,22 +141,14 @@ def written(offsets: I64, heap: I64, notation: str, branching: int) -> tuple[I64
         return offsets, np.arange(heap.size)
     if notation == "infix":
         return _infix(offsets, heap, branching)
-    return offsets, _postfix(offsets, heap, branching) if notation == "postfix" else _prefix(offsets, heap, branching)
+    return offsets, trees.post_order(offsets, heap, branching) if notation == "postfix" else _prefix(
+        offsets, heap, branching
+    )
 
 
 def _prefix(offsets: I64, heap: I64, branching: int) -> I64:
     """The places of the nodes in pre-order. int64 [R+1], int64 [T] -> int64 [T]"""
     return trees.linearise(ragged.rows_of(offsets), heap, "depth", branching)
-
-
-def _postfix(offsets: I64, heap: I64, branching: int) -> I64:
-    """The places of the nodes in post-order. int64 [R+1], int64 [T] -> int64 [T]
-
-    This is the reverse of the pre-order of the mirror image.
-    """
-    row = ragged.rows_of(offsets)
-    mirrored = trees.linearise(row, trees.mirror(heap, branching), "depth", branching)
-    return mirrored[(offsets[:-1] + offsets[1:] - 1)[row] - np.arange(heap.size)]
 
 
 def _infix(offsets: I64, heap: I64, branching: int) -> tuple[I64, I64]:
@@ -167,7 +159,7 @@ def _infix(offsets: I64, heap: I64, branching: int) -> tuple[I64, I64]:
     child of.
     """
     depth = Tree(branching).level(heap)
-    prefix, postfix = _prefix(offsets, heap, branching), _postfix(offsets, heap, branching)
+    prefix, postfix = _prefix(offsets, heap, branching), trees.post_order(offsets, heap, branching)
     # n is the rank in post-order minus the rank in pre-order, plus the depth and 1.
     nodes = _rank(postfix) - _rank(prefix) + depth + 1
     leaf, width = nodes == 1, nodes + 2 * (nodes // branching)

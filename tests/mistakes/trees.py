@@ -70,8 +70,8 @@ the subtree in place of the label of its root
   - (heap == top) | (source.op == SUBTREE)[row]
   + (heap == top) | (source.op <= NODE)[row]
 post-order as the reverse of pre-order
-  _postfix  tasks/test_tree_convert.py::test_notations_by_hand
-  - trees.mirror(heap, branching)
+  post_order  tasks/test_tree_convert.py::test_target_is_rederived
+  - mirror(heap, branching)
   + heap
 brackets that close before they open
   TreeConvert.store  tasks/test_tree_convert.py::test_target_is_rederived
@@ -106,7 +106,7 @@ a queried subtree that takes the later siblings of its root along
   - offsets = ragged.offsets_of(self.size[roots])
   + offsets = ragged.offsets_of(np.minimum(self.size[roots] + 1, self.offsets[1:] - roots))
 anonymous names equal in all trees
-  TreePortion.symbols  tasks/test_trees.py::test_anonymous_labels_keep_only_which_labels_are_equal
+  TreeRows.symbols  tasks/test_trees.py::test_anonymous_labels_keep_only_which_labels_are_equal
   - rng.child(self.stream[rows], 'names')[:, None]
   + rng.child(self.stream[rows * 0], 'names')[:, None]
 a right rotation of a tree, and not of the subtrees of its new root

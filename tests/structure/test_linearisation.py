@@ -13,10 +13,8 @@ from ape_cli.core.errors import DataError
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.experiment.choice import find_dataset
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
-from ape_cli.structure import linearisation
 from ape_cli.sweep import planning
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
@@ -36,15 +34,6 @@ def tree_data(folder: Path, order: str, task: str = "tree-rotate", **options) ->
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return tree_data(tmp_path_factory.mktemp("mixed") / "mixed", "breadth-to-depth")
-
-
-def test_names_and_orders_belong_together() -> None:
-    assert set(linearisation.NAMES) == set(ORDERS)
-    for order in ORDERS:
-        source, target = sides(order)
-        assert linearisation.name(target, source) == order
-        assert linearisation.parse(order) == (target, None if source == target else source)
-    assert linearisation.name(None) is None
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -85,15 +74,6 @@ def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: 
     assert "breadth-first sources, depth-first targets" in card
 
 
-def test_an_order_of_the_source_that_the_preset_does_not_have_is_refused(here: Path) -> None:
-    words = ["train", "--scheme", "rope", "--task", "tree-copy", "--preset", "neurips", "--device", "cpu", "--dry-run"]
-    told = ape(*words, "--order", "depth", "--source-order", "depth", code=2)[1]
-    assert "preset neurips writes source trees breadth first" in told
-    for orders, name in ((("--order", "depth"), "breadth-to-depth"), (("--source-order", "depth"), "depth-to-breadth")):
-        plan = json.loads(ape(*words, *orders, "--json")[0])
-        assert Path(plan["dataset"]).name == f"tree-copy-{name}-neurips"
-
-
 def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
     """From `ape train` to the table. The sweep of the same trial finds it finished."""
     ape("train", "--scheme", "rope", "--task", "tree-copy", "--order", "depth", "--source-order", "breadth", *TINY)
@@ -128,13 +108,3 @@ def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: D
     for decode in ("teacher", "greedy"):
         scores = evaluate.evaluate(done, longer, split="test", decode=decode, device=CPU)
         assert scores["overall"]["rows"] == 20
-
-
-def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "ape_cli")
-    wanted = ("depth", "breadth-to-depth")
-    for order in wanted:
-        tree_data(tmp_path / order, order)
-    for order in wanted:
-        find_dataset(ExperimentSpec(preset="tiny", scheme="rope", order=order), tmp_path)
-        assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")

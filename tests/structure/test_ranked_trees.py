@@ -97,17 +97,6 @@ def test_subtrees(trees: list[recursive.Tree]) -> None:
         )
 
 
-def test_sizes_children_and_chosen_trees(trees: list[recursive.Tree]) -> None:
-    found = flat(trees)
-    nodes = [node for tree in trees for node in recursive.nodes(tree)]
-    assert found.size.tolist() == [len(recursive.nodes(node)) for node in nodes]
-    assert found.children.tolist() == [len(node) - 1 for node in nodes]
-    rows = np.array([5, 2, 5])
-    taken, place = found.take(rows)
-    assert taken.heap(3).tolist() == found.heap(3)[place].tolist()
-    assert taken.offsets.tolist() == np.cumsum([0, *np.diff(found.offsets)[rows]]).tolist()
-
-
 def test_the_deepest_paths_that_heap_indices_hold() -> None:
     """62 levels of a binarised tree: a chain of first children, and one node with 62 children."""
     chain = RankedTrees(np.array([0, 63]), np.arange(-1, 62), np.zeros(63, dtype=np.int64))

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
-from tests.tasks.contract import count_of, in_splits, names_of, rows, source_of
+from tests.tasks.contract import count_of, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -49,17 +48,6 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
         assert row["target"] == returned
         assert (steps[0][0], steps[-1][0]) == ("write", "read")
         assert row["size"] == len(steps)
-
-
-def test_answers_by_hand() -> None:
-    task = tasks.make("flip-flop", vocabulary=4)
-    texts = [
-        "write 1 read",
-        "write 3 ignore 0 read read write 0 read",
-        "write 2 write 1 ignore 2 read",
-        "write 0 read ignore 1 write 2 ignore 3 ignore 3 read",
-    ]
-    assert names_of(task, task.target(source_of(task, texts, [2, 5, 4, 6]))) == ["1", "3 3 0", "1", "0 2"]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.tasks.tree_convert import NOTATIONS, written
+from ape_cli.tasks.tree_convert import NOTATIONS
 from tests import recursive
 from tests.tasks.contract import ROWS, rows
 
@@ -85,30 +84,6 @@ def test_target_is_rederived(source: str, target: str, branching: int) -> None:
         assert row["size"] == recursive.depth(tree)
     assert (task.structure, task.order, task.title) == ("seq", None, "tree-convert")
     assert ("(" in task.id_names) == ("infix" in (source, target))
-
-
-def test_notations_by_hand() -> None:
-    """f(a, g(h(b, c), d)) with heap indices 1..3, 6, 7, 12, 13, and a tree of one node before it."""
-    names = ["z", "f", "a", "g", "h", "d", "b", "c"]
-    offsets, heap = np.array([0, 1, 8]), np.array([1, 1, 2, 3, 6, 7, 12, 13])
-    for notation, line in [
-        ("level", "z f a g h d b c"),
-        ("prefix", "z f a g h b c d"),
-        ("postfix", "z a b c h d g f"),
-        ("infix", "z ( a f ( ( b h c ) g d ) )"),
-    ]:
-        begin, place = written(offsets, heap, notation, 2)
-        assert " ".join({-1: "(", -2: ")"}.get(p, names[p]) for p in place.tolist()) == line
-        assert begin.tolist() == [0, 1, len(line.split())]
-    ternary = np.array([1, 2, 3, 4, 8, 9, 10])  # f(a, g(h, d, b), c): the children of 3 are 8, 9, 10
-    names = ["f", "a", "g", "c", "h", "d", "b"]
-    for notation, line in [
-        ("prefix", "f a g h d b c"),
-        ("postfix", "a h d b g c f"),
-        ("infix", "( a f ( h g d b ) c )"),
-    ]:
-        _, place = written(np.array([0, 7]), ternary, notation, 3)
-        assert " ".join({-1: "(", -2: ")"}.get(p, names[p]) for p in place.tolist()) == line
 
 
 def test_the_trees_are_those_of_tree_copy() -> None:

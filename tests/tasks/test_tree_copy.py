@@ -23,12 +23,6 @@ def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
             assert (3 <= node[0] < 13) if len(node) == 1 else (13 <= node[0] < 23)
 
 
-def test_depths_are_rounded_not_truncated() -> None:
-    sizes = np.array([r["size"] for r in rows("tree-copy", count=20_000)[1]])
-    assert abs(sizes.mean() - 7.0) < 4 / 20_000**0.5
-    assert abs(sizes.std() - np.sqrt(1 + 1 / 12)) < 0.03  # rounding adds a twelfth to the variance
-
-
 def test_shapes_follow_the_sampler() -> None:
     """One child has depth exactly d-1, the other a uniform depth in 0..d-1. A fair coin decides the sides."""
     _, found = rows("tree-copy", count=6_000, depth_mean=4, depth_std=0)

@@ -200,8 +200,6 @@ def test_rows_do_not_depend_on_where_a_shard_begins(tmp_path: Path, drawn: list[
         task = tasks.make("trees", source=path, task=name, **({"mask_rate": 0.5} if name == "mask" else {}))
         whole = task.sample(rows=range(40), split="train", seed=3)
         assert task.sample(rows=range(10, 20), split="train", seed=3) == whole.slice(10, 10)
-        part, _ = task.portion(range(10, 30), "train", 3).sample_counted(rows=range(15, 20), split="train", seed=3)
-        assert part == whole.slice(15, 5)
 
 
 @pytest.mark.parametrize(("form", "split"), in_splits(FORMS), ids=str)
@@ -277,7 +275,6 @@ def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Pat
         ({"binarise": True, "branching": 3}, "stored in one form"),
         ({"task": "mask", "mask_rate": 1.0}, "bad mask_rate"),
         ({"mask_rate": 0.2}, "`mask_rate` applies only to `task=mask`"),
-        ({"labels": "anonymous", "min_count": 3}, "anonymous labels have no counts"),
         ({"sizes": (3,)}, "has no sizes"),
     ],
 )
