@@ -26,7 +26,6 @@ def card(manifest: Manifest, task: BaseTask) -> str:
     names = ", ".join(f"{i} {markdown(shown(name))}" for i, name in enumerate(manifest.vocabulary[:24]))
     more = ", …" if len(manifest.vocabulary) > 24 else ""
     title, sentence, notes = _symbols(manifest) if plan.image is None else _images(manifest, task)
-    origin = [f" {markdown(task.origin[split])} |" if task.origin else "" for split in plan.rows]
     lines += [
         "---",
         f"# {markdown(title)}",
@@ -35,9 +34,9 @@ def card(manifest: Manifest, task: BaseTask) -> str:
         "",
         f"```\n{one_line(gen_command(task, plan.rows, plan.seed, plan.shard_rows))}\n```",
         "",
-        "| split | rows |" + (" from |" if task.origin else ""),
-        "|---|---|" + ("---|" if task.origin else ""),
-        *(f"| {split} | {count} |{of}" for (split, count), of in zip(plan.rows.items(), origin, strict=True)),
+        "| split | rows |",
+        "|---|---|",
+        *(f"| {split} | {count} |" for split, count in plan.rows.items()),
         "",
         f"Columns: {', '.join(f'`{name}`' for name in task.columns.names)}.",
         *notes,

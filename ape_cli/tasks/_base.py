@@ -165,11 +165,6 @@ class BaseTask(ABC):
         """Whether the target has one tag for each token of the source; PAD means that there is nothing to predict."""
         return False
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """Where each split comes from, in words, if the task has a source of data; else empty."""
-        return {}
-
     def notes(self, seed: int) -> list[str]:
         """Lines of text about what a dataset has, for the user and the dataset card."""
         return []

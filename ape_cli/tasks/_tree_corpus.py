@@ -43,26 +43,18 @@ class TreeOptions:
     """The options of a task on users' own trees."""
 
     where: str | None = option(None, "Your own trees: a file, a folder or a pattern.", name="source")
-    format: str | None = option(
-        None,
-        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
-        "Default: by suffix.",
-    )
+    format: str | None = option(None, "json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE.")
     unit: str | None = option(None, "Unit of a tree: file, function, sentence, document or subtree.")
     column: str | None = option(None, "Text column of Parquet files.")
     skip_bad: bool = option(False, "Skip files that cannot be read.")
     task: str = option(
-        "copy",
-        "Task on your trees: copy, rotate, query, convert or mask.",
-        among=("copy", "rotate", "query", "convert", "mask"),
+        "copy", "Task: copy, rotate, query, convert or mask.", among=("copy", "rotate", "query", "convert", "mask")
     )
     labels: str = option("kind", "Node labels: kind, token or anonymous.", among=("kind", "token", "anonymous"))
     vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
     min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
     branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(
-        False, "Store trees as binary trees: the left child is the first child, the right child the next sibling."
-    )
+    binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).")
     most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
     mask_rate: float = option(0.15, "Share of labels that mask hides; roots and unknown labels are not counted.")
 

@@ -50,11 +50,7 @@ class Trees(Sized):
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth, in levels.")
     branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
-    binarise: bool = option(
-        False,
-        "Store trees as binary trees: the left child is the first child, the right child the next sibling.",
-        late=True,
-    )
+    binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).", late=True)
 
     @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
@@ -262,6 +258,21 @@ class UniqueTrees(PlainTrees):
             shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
             symbol[np.flatnonzero(members)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
+
+    def _tree_of(self, source: Source) -> tuple[I64, I64, I64, I64]:
+        """The nodes of the trees, which are the last ones of each row and have their root at heap index 3.
+
+        Returns int64 [T] each: the row, the heap index counted from the tree's own root, the symbol, and the number of
+        steps from the chosen node down to this one; -1 for nodes that are not in its subtree.
+        """
+        assert source.chosen is not None
+        tree, root = Tree(self.branching), np.flatnonzero(source.position == 3)
+        offsets = ragged.offsets_of(source.offsets[1:] - root)
+        index, row = ragged.ranges(root, offsets), ragged.rows_of(offsets)
+        heap = trees.reroot(source.position[index], 3, self.branching)
+        down = tree.level(heap) - tree.level(source.chosen)[row]
+        inside = (down >= 0) & (tree.ancestor(heap, np.maximum(down, 0)) == source.chosen[row])
+        return row, heap, source.symbol[index], np.where(inside, down, -1)
 
 
 def has_open_positions(structure: Structure, tagged: bool | None) -> bool:

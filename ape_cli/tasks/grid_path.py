@@ -156,38 +156,27 @@ def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
 
 
 def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
-    """The edges of the minimum spanning trees of graphs, by Borůvka's algorithm on all of them at once.
+    """The edges of the minimum spanning trees of graphs, by Kruskal's algorithm.
 
-    In each round every tree of the forest takes the lightest edge that leaves it. The upper 40 bits of a weight are
-    compared, and then the numbers of the edges, so that no two edges are equally light.
+    The upper 40 bits of a weight are compared, and then the numbers of the edges, so that no two edges are equally
+    light.
 
     `one` and `other`: int64 [E], the nodes of each edge; `weight`: uint64 [E]; `count`: the number of nodes. Returns
     the numbers of the chosen edges in ascending order, int64.
     """
-    edge = np.argsort(weight >> np.uint64(24), kind="stable")[::-1]  # the heaviest comes first
-    one, other = one[edge], other[edge]
-    tree = np.arange(count)  # the tree that each root belongs to after a round
-    roots, taken = tree, []
-    lightest = np.full(count, -1)
-    while edge.size:
-        lightest[roots] = -1
-        lightest[one] = np.arange(edge.size)  # the last one of several assignments stays, which is the lightest
-        second = lightest[other]
-        lightest[other] = np.arange(edge.size)
-        lightest[other] = np.maximum(lightest[other], second)
-        roots = roots[lightest[roots] >= 0]
-        mine = lightest[roots]
-        taken.append(edge[mine])
-        tree[roots] = one[mine] + other[mine] - roots  # the root at the other end
-        mutual = roots[(tree[tree[roots]] == roots) & (roots < tree[roots])]
-        tree[mutual] = mutual
-        while not np.array_equal(above := tree[tree[roots]], tree[roots]):
-            tree[roots] = above
-        roots = roots[tree[roots] == roots]
-        one, other = tree[one], tree[other]
-        apart = np.flatnonzero(one != other)
-        edge, one, other = edge[apart], one[apart], other[apart]
-    return np.unique(np.concatenate(taken)) if taken else edge
+    order = np.argsort(weight >> np.uint64(24), kind="stable")
+    above, taken = list(range(count)), []  # each node leads to the root of its tree
+
+    def root(node: int) -> int:
+        while above[node] != node:
+            above[node] = node = above[above[node]]
+        return node
+
+    for edge, a, b in zip(order.tolist(), one[order].tolist(), other[order].tolist(), strict=True):
+        if (root_a := root(a)) != (root_b := root(b)):
+            above[root_a] = root_b
+            taken.append(edge)
+    return np.sort(np.array(taken, dtype=np.int64))
 
 
 def on_path(offsets: I64, position: I64, free: Bool, end: Bool) -> Bool:

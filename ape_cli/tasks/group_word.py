@@ -246,14 +246,8 @@ class GroupWord(Sequences):
         "tiny": {"group": "symmetric-3"},
     }
 
-    group: str = option(
-        "alternating-5", "Group: cyclic-N, dihedral-N, symmetric-N, alternating-N, or a file with its table."
-    )
-    answers: str = option(
-        "tags",
-        "Target: tags (the product so far, at each symbol), prefixes (one after the other) or product.",
-        among=("tags", "prefixes", "product"),
-    )
+    group: str = option("alternating-5", "cyclic-N, dihedral-N, symmetric-N, alternating-N, or a table in a file.")
+    answers: str = option("tags", "Target: tags, prefixes or product.", among=("tags", "prefixes", "product"))
     sha256: str | None = option(None, "Expected SHA-256 of the group's table, if it is in a file.", late=True)
 
     def __post_init__(self) -> None:

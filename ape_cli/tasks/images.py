@@ -64,9 +64,7 @@ class Images(FixedRows[SplitImages]):
     mean_target_tokens = 1.0  # an image has one label
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
 
-    where: str = option(
-        DIGITS, "CIFAR in its binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
-    )
+    where: str = option(DIGITS, "CIFAR in its binary version, Parquet, or digits.", name="source")
     label: str | None = option(None, "Column of labels, if the source has several.")
     shuffled: bool = option(False, "Permute the pixels of each image at random.")
 
@@ -84,14 +82,10 @@ class Images(FixedRows[SplitImages]):
         """The name of the dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
         return f"{self.name}-{self._source.name}" + "-shuffled" * self.shuffled
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """Where each split comes from, in words."""
-        own, out = self._source.splits, "held out of the source's training images"
-        origin = {split: "the source's own" if split in own else out for split in SPLITS}
-        return origin | (
-            {"train": "the source's training images, but those held out"} if len(own) < len(SPLITS) else {}
-        )
+    def notes(self, seed: int) -> list[str]:
+        """Which splits the source does not have."""
+        held_out = [split for split in SPLITS if split not in self._source.splits]
+        return [f"{' and '.join(held_out)}: held out of the source's training images"] if held_out else []
 
     @property
     def image(self) -> image_rows.Size:

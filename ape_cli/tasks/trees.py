@@ -115,18 +115,11 @@ def _query(rows: TreeRows) -> Sides:
     step, of = ragged.indices_of(chain), ragged.rows_of(chain)
     branch = tree.branch(tree.ancestor(whole.position[node][of], steps[of] - 1 - step))
     first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
-    head = np.arange(nodes.size)
-    row = np.concatenate([head, head, of, ragged.rows_of(forest.offsets)])
-    position = [
-        np.ones_like(head),
-        np.full_like(head, 2),
-        trees.graft(tree.level_start(step + 1), 2, k),
-        trees.graft(whole.position, 3, k),
-    ]
-    symbol = [np.full_like(head, first), np.full_like(head, first + 1), first + 2 + branch, whole.symbol]
-    line = np.argsort(row, kind="stable")
-    offsets = ragged.offsets_of(2 + steps + nodes)
-    return Tokens(offsets, np.concatenate(position)[line], np.concatenate(symbol)[line]), target
+    one_each, one = np.arange(nodes.size + 1), np.ones_like(nodes)
+    query = (one_each, one, first * one), (one_each, 2 * one, (first + 1) * one)
+    path = (chain, trees.graft(tree.level_start(step + 1), 2, k), first + 2 + branch)
+    tree = (forest.offsets, trees.graft(whole.position, 3, k), whole.symbol)
+    return Tokens(*ragged.beside(*query, path, tree)), target
 
 
 TASKS: dict[str, Callable[[TreeRows], Sides]] = {

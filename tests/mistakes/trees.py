@@ -81,10 +81,6 @@ equal trees of a source in two splits
   together  tasks/test_tree_corpus.py::test_equal_trees_are_in_one_split_and_near_copies_with_their_document
   - np.array([split_of[d] for d in digests])
   + division
-labels with equal beginnings taken for one
-  _numbered  tasks/test_tree_corpus.py::test_long_labels_with_equal_beginnings_are_different
-  - number.get(text, 0)
-  + number.get(next((known for known in number if known[:80] == text[:80]), ""), 0)
 the vocabulary of a source counted over documents that are held out
   corpus  tasks/test_tree_corpus.py::test_labels_are_counted_in_training_documents_only
   - division == SPLITS.index("train")

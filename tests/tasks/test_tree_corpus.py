@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import tree_sources
 from ape_cli.tasks._tree_corpus import divided, held_out
@@ -158,16 +158,6 @@ def test_rare_labels_are_unknown(tmp_path: Path) -> None:
     assert f"nodes whose label is <unknown>: {', '.join(shares)}" in task.notes(1)
 
 
-def test_a_wide_tree_that_no_heap_index_holds_is_left_out(tmp_path: Path) -> None:
-    """As a binary tree, a node with 100 children has 100 levels. The limit is 62."""
-    trees: list[recursive.Tree] = [(letter, ("x",)) for letter in LETTERS]
-    trees += [("r", *((f"{n}",) for n in range(count))) for count in (62, 63, 100)]
-    path = str(write(tmp_path / "wide.jsonl", trees))
-    note = "left out: 2 trees (18.2%) with more than 62 levels as it is stored"
-    assert note in tasks.make("trees", source=path).notes(1)
-    assert not any("levels" in line for line in tasks.make("trees", source=path, branching=100).notes(1))
-
-
 def test_labels_are_counted_in_training_documents_only(tmp_path: Path) -> None:
     """Each of 30 documents has a label of its own, twice in one tree."""
     path = write(tmp_path / "a.jsonl", [("r", (f"own{n}",), (f"own{n}",)) for n in range(30)])
@@ -187,17 +177,6 @@ def test_names_of_labels_are_unique_and_printable(tmp_path: Path) -> None:
     names = tasks.make("trees", source=str(path), task="mask", branching=20).id_names
     assert len(set(names)) == len(names)
     assert all(name.isprintable() and name for name in names)
-
-
-def test_long_labels_with_equal_beginnings_are_different(tmp_path: Path) -> None:
-    """Forty addresses are the roots of forty trees."""
-    addresses = ["https://example.com/" + "a" * 80 + str(number) for number in range(40)]
-    path = write(tmp_path / "a.jsonl", [(address, ("x",)) for address in addresses])
-    task = tasks.make("trees", source=str(path))
-    assert task.available(1)["train"] == 32
-    assert {row["source"][0] for row in rows(task, "train", None)} == set(task.id_names[3:]) - {"<unknown>", "x"}
-    assert set(task.id_names[3:]) - {"<unknown>", "x"} < set(addresses)
-    assert len(task.id_names[3:]) == 34
 
 
 def test_labels_that_no_record_can_hold_are_refused(tmp_path: Path) -> None:
@@ -222,17 +201,6 @@ def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path) -> None:
     # a subtree in the test split would be a part of a training tree
     path = write(tmp_path / "b.jsonl", [("r", *(("f", (str(n),), ("x",)) for n in range(40)))] * 2)
     with pytest.raises(DataError, match="subtrees of one tree would be in several splits"):
-        tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
-
-
-def test_subtrees_count_towards_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deep: recursive.Tree = ("x",)
-    for n in range(40):
-        deep = (str(n), deep)
-    path = write(tmp_path / "a.jsonl", [deep] * 5)
-    # 205 nodes are read, and their subtrees have 4,300
-    monkeypatch.setattr("ape_cli.storage.tree_sources._MOST_NODES", 1_000)
-    with pytest.raises(UsageError, match="too many trees"):
         tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
 
 

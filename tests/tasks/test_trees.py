@@ -150,15 +150,6 @@ def test_masks_are_rederived(form: dict[str, Any], split: str, lines: Path) -> N
     assert abs(hidden / nodes - 0.3) < 0.02  # rounding: at most half a node of each row, up or down
 
 
-def test_the_share_of_masked_nodes(tmp_path: Path) -> None:
-    trees = [("r", *((letter,) for letter in LETTERS * 12), (str(n),)) for n in range(200)]
-    path = write(tmp_path / "wide.jsonl", trees)
-    task = tasks.make("trees", source=str(path), task="mask", branching=200, mask_rate=0.3)
-    counts = Counter(row["source"].count("<mask>") for row in rows(task, "train", None))
-    assert set(counts) == {29, 30}  # 0.3 of 97
-    assert abs(counts[30] / counts.total() - 0.1) < 0.1  # 29.1 on average; 160 rows have a deviation of 0.024
-
-
 def test_unknown_labels_are_never_hidden(tmp_path: Path) -> None:
     """Each tree has eight common labels, of which two are hidden, and a rare one. Which two differs between trees."""
     path = write(tmp_path / "a.jsonl", [("r", *((letter,) for letter in LETTERS), (str(n),)) for n in range(100)])
