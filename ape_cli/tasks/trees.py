@@ -118,8 +118,8 @@ def _query(rows: TreeRows) -> Sides:
     one_each, one = np.arange(nodes.size + 1), np.ones_like(nodes)
     query = (one_each, one, first * one), (one_each, 2 * one, (first + 1) * one)
     path = (chain, trees.graft(tree.level_start(step + 1), 2, k), first + 2 + branch)
-    tree = (forest.offsets, trees.graft(whole.position, 3, k), whole.symbol)
-    return Tokens(*ragged.beside(*query, path, tree)), target
+    nodes_below = (forest.offsets, trees.graft(whole.position, 3, k), whole.symbol)
+    return Tokens(*ragged.beside(*query, path, nodes_below)), target
 
 
 TASKS: dict[str, Callable[[TreeRows], Sides]] = {
