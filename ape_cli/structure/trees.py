@@ -242,39 +242,6 @@ def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
     return word
 
 
-def mean_nodes(depth: int, branching: float = 2) -> float:
-    """The expected number of nodes of a tree that `grow` makes at this depth.
-
-    If the number of children is drawn anew for each inner node, `branching` is its mean.
-    """
-    mean = [1.0]
-    for d in range(1, depth + 1):
-        mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)
-    return mean[depth]
-
-
-def leaves_distribution(depth: int, most: int, branching: int = 2) -> NDArray[np.float64]:
-    """The probability that a tree of depth d has l leaves: float64 [depth+1, most+1], d = 0..depth and l = 0..most."""
-    chance = np.zeros((depth + 1, most + 1))
-    chance[0, 1:2] = 1.0
-    for d in range(1, depth + 1):
-        others = _sum_of(chance[:d].mean(axis=0), branching - 1)
-        chance[d] = np.convolve(chance[d - 1], others)[: most + 1]
-    return chance
-
-
-def _sum_of(chance: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """The distribution of a sum of `count` independent draws from 0..most, cut off at `most`.
-
-    float64 [most+1] -> the same
-    """
-    if count == 1:
-        return chance
-    half = _sum_of(chance, count // 2)
-    total = np.convolve(half, half)[: chance.size]
-    return np.convolve(total, chance)[: chance.size] if count % 2 else total
-
-
 @dataclass(frozen=True)
 class RankedTrees:
     """Trees as flat arrays. Tree r has the nodes `offsets[r]` to `offsets[r + 1] - 1`. All arrays are int64."""

@@ -26,6 +26,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Rows, Source, Tokens, option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._trees import mean_nodes
 from ape_cli.tasks.tree_copy import TreeCopy
 
 NOTATIONS = ("prefix", "postfix", "infix", "level")
@@ -98,7 +99,7 @@ class TreeConvert(Sized):
 
     def _mean_length(self, notation: str) -> float:
         """The expected number of symbols of a tree: its nodes and its brackets."""
-        nodes = self.expected(lambda depth: trees.mean_nodes(depth, self.branching))
+        nodes = self.expected(lambda depth: mean_nodes(depth, self.branching))
         return nodes + 2 * (nodes - 1) / self.branching if notation == "infix" else nodes
 
     def draw(self, key: U64) -> Source:

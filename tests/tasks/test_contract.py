@@ -67,7 +67,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("grid-copy", {"order": "depth"}, "grid-copy is not a task on trees"),
     ("c3", {"order": "sideways"}, "breadth, depth"),
     ("copy", {"depth_mean": 3}, "unknown option of copy"),
-    ("copy", {"length_mean": float("nan")}, "bad length_mean and length_std"),
+    ("copy", {"length_mean": float("nan")}, "bad length_mean"),
     ("copy", {"sizes": (3, 3, 5)}, "different sizes"),
     ("copy", {"sizes": (3,), "length_mean": 100.0}, "`sizes` replaces `length_mean`"),
     ("ring-shift", {"sizes": (5,)}, "no sizes to choose from"),

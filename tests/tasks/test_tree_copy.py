@@ -11,6 +11,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.structure import trees
+from ape_cli.tasks._trees import leaves_distribution, mean_nodes
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders, rows
 
@@ -38,7 +39,7 @@ def test_shapes_follow_the_sampler() -> None:
     assert ((counts - 1500) ** 2 / 1500).sum() < 20  # chi-square, 3 degrees of freedom
     assert abs(left_is_deep - (6_000 - even) / 2) < 4 * (6_000 - even) ** 0.5 / 2
     nodes = np.mean([len(r["source_ids"]) for r in found])
-    assert abs(nodes - trees.mean_nodes(4)) < 0.3
+    assert abs(nodes - mean_nodes(4)) < 0.3
 
 
 def test_shapes_of_more_branches_follow_the_sampler() -> None:
@@ -60,12 +61,12 @@ def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
     keys = np.arange(20_000, dtype=np.uint64) * np.uint64(7919)
     _, offsets, leaf = trees.grow(np.full(20_000, depth), keys, k)
     nodes = np.diff(offsets)
-    assert abs(nodes.mean() - trees.mean_nodes(depth, k)) < 4 * nodes.std() / 20_000**0.5
+    assert abs(nodes.mean() - mean_nodes(depth, k)) < 4 * nodes.std() / 20_000**0.5
     leaves = np.add.reduceat(leaf, offsets[:-1], dtype=np.int64)
     assert (leaves == nodes - nodes // k).all()
-    chance = trees.leaves_distribution(depth, 400, k)[-1]
+    chance = leaves_distribution(depth, 400, k)[-1]
     assert abs(chance.sum() - 1) < 1e-12
-    assert abs(chance @ (np.arange(401) * k - 1) / (k - 1) - trees.mean_nodes(depth, k)) < 1e-9  # n leaves, m nodes
+    assert abs(chance @ (np.arange(401) * k - 1) / (k - 1) - mean_nodes(depth, k)) < 1e-9  # n leaves, m nodes
     few = int(np.quantile(leaves, 0.3))
     assert abs((leaves <= few).mean() - chance[: few + 1].sum()) < 0.015
 
