@@ -22,7 +22,6 @@ FORMS: list[dict[str, Any]] = [
     {"index_hints": True, "index_symbols": 60},
     {"index_hints": True, "index_symbols": 60, "reverse": True, "random_start": True, "base": 36},
     {"index_hints": True, "index_symbols": 60, "pad": True, "random_start": True},
-    {"digits_mean": 1.2, "digits_std": 0.5, "base": 3},
     {"digits_mean": 600, "digits_std": 50},
     {"digits_mean": 1.2, "digits_std": 0.5, "base": 2, "pad": True, "reverse": True}
     | {"index_hints": True, "index_symbols": 6},
@@ -89,16 +88,14 @@ def test_numbers_are_drawn_as_described() -> None:
     """Lengths are those of the normal distribution; leading digits are 1..9, the others 0..9, all of them uniform."""
     first: Counter[str] = Counter()
     others: Counter[str] = Counter()
-    lengths, alike = [], 0
+    lengths = []
     for row in rows("addition", count=20_000, digits_mean=6, digits_std=1.5)[1]:
         numbers = "".join(row["source"]).split("+")
         lengths += map(len, numbers)
-        alike += numbers[0] == numbers[1]
         for number in numbers:
             if len(number) > 1:
                 first[number[0]] += 1
                 others.update(number[1:])
-    assert alike < 5  # the two numbers have streams of their own
     assert abs(np.mean(lengths) - 6) < 4 * 1.5 / 40_000**0.5
     assert abs(np.corrcoef(lengths[::2], lengths[1::2])[0, 1]) < 0.03
     assert "0" not in first

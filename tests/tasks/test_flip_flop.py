@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.tasks.contract import count_of, in_splits, rows
@@ -17,10 +16,7 @@ FORMS: list[dict[str, Any]] = [
     {"ignore_probability": 0.98, "vocabulary": 30},
     {"ignore_probability": 0.0, "read_share": 0.9, "length_mean": 6},
     {"ignore_probability": 1.0, "length_mean": 9, "length_std": 2},
-    {"ignore_probability": 0.5, "read_share": 0.0, "length_mean": 10},
-    {"ignore_probability": 0.0, "read_share": 1.0, "length_mean": 10, "vocabulary": 400},
     {"sizes": (20, 2, 5), "vocabulary": 7},
-    {"length_mean": 2, "length_std": 0, "vocabulary": 300},
 ]
 
 
@@ -54,7 +50,6 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
     ("form", "expected"),
     [  # the paper's FFL(p): p, (1 - p) / 2, (1 - p) / 2
         ({}, {"ignore": 0.8, "write": 0.1, "read": 0.1}),
-        ({"ignore_probability": 0.98}, {"ignore": 0.98, "write": 0.01, "read": 0.01}),
         ({"ignore_probability": 0.1}, {"ignore": 0.1, "write": 0.45, "read": 0.45}),
         ({"ignore_probability": 0.5, "read_share": 0.2}, {"ignore": 0.5, "write": 0.4, "read": 0.1}),
     ],
@@ -81,9 +76,6 @@ def test_instructions_are_drawn_as_in_the_paper(form: dict[str, Any], expected: 
     for name in ("write", "ignore"):
         zeros, ones = symbols[name, "0"], symbols[name, "1"]
         assert abs(zeros - ones) < 4 * math.sqrt(zeros + ones)
-    sizes = np.array([row["size"] for row in found])
-    assert abs(sizes.mean() - 30) < 4 * 3 / 4_000**0.5
-    assert abs(sizes.std() - 3) < 0.15
 
 
 @pytest.mark.parametrize(

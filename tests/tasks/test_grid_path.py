@@ -106,30 +106,6 @@ def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
     assert sum((found[t] - e) ** 2 / e for t, e in expected.items()) < 43  # 14 degrees of freedom: p = 1e-4
 
 
-def lightest(one: list[int], other: list[int], weight: list[int], count: int) -> list[int]:
-    """Kruskal's algorithm, with the numbers of the edges where the upper 40 bits of the weights are equal."""
-    group, taken = list(range(count)), []
-    for edge in sorted(range(len(one)), key=lambda e: (weight[e] >> 24, e)):
-        a, b = group[one[edge]], group[other[edge]]
-        if a != b:
-            taken.append(edge)
-            group = [a if g == b else g for g in group]
-    return sorted(taken)
-
-
-@pytest.mark.parametrize("weights", [2**63, 2**25])  # with 2^25, only two weights differ
-def test_the_lightest_trees_are_kruskal_s(weights: int) -> None:
-    """Ten random graphs with parallel edges, with nodes of their own."""
-    random = np.random.default_rng(1)
-    one, other = np.sort(random.integers(0, 30, (2, 800)), axis=0)
-    kept = one < other
-    graph = random.integers(0, 10, 800)[kept] * 30
-    one, other = one[kept] + graph, other[kept] + graph
-    weight = random.integers(0, weights, one.size, dtype=np.uint64)
-    found = grid_path.lightest_trees(one, other, weight, 300)
-    assert found.tolist() == lightest(one.tolist(), other.tolist(), weight.tolist(), 300)
-
-
 def test_ends_are_drawn_uniformly() -> None:
     """Mazes of 3 x 3 cells have seven free cells. Each ordered pair of them has the chance 1/42."""
     task = tasks.make("grid-path", side_mean=3, side_std=0)

@@ -112,19 +112,6 @@ def table(folder: Path, lines: list[str] | str, name: str = "table.txt") -> str:
     return str(path)
 
 
-def test_a_table_of_names(tmp_path: Path) -> None:
-    task, found = rows("group-word", count=500, group=table(tmp_path, KLEIN), length_mean=8, length_std=2)
-    assert task.id_names[3:] == ["e", "a", "b", "c"]
-    product = {
-        (line[0], other): entry for line in map(str.split, KLEIN) for other, entry in zip("eabc", line, strict=True)
-    }
-    for row in found:
-        state = "e"
-        for name in row["source"]:
-            state = product[state, name]
-        assert row["target"][-1] == state
-
-
 def test_the_forms_of_a_table_are_equal(tmp_path: Path) -> None:
     """Spaces, and commas with a byte-order mark and empty lines, are the same table and have the same digest."""
     commas = "\ufeff" + "\n\n".join(line.replace(" ", ", ") for line in KLEIN)

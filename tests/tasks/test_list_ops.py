@@ -106,16 +106,6 @@ def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> N
         assert heaps == sorted(heaps) or source_order == "depth"
 
 
-@pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_both_forms_hold_the_same_rows(form: dict[str, Any], every: bool) -> None:
-    of = {"count": 300, "split": "validation", "intermediate": every, **form}
-    for one, other in zip(rows("list-ops", **of)[1], rows("list-ops-tree", **of)[1], strict=True):
-        assert read_line(one["source"]) == read_nodes(other, form.get("arguments", 5))
-        assert one["size"] == other["size"]
-        assert Counter(one["target_ids"]) == Counter(other["target_ids"])
-
-
 def test_what_is_drawn_is_uniform() -> None:
     """Digits, operators, numbers of arguments, the place of the deep argument, and depths of the others."""
     k = 4

@@ -14,26 +14,6 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
 from ape_cli.tasks._sized import Sized
-from tests import recursive
-from tests.tasks.contract import ROWS, check_trees
-from tests.tasks.test_c3 import reduce_once
-from tests.tasks.test_tree_ops import expected
-
-ANSWERS: dict[str, Any] = {
-    "tree-copy": lambda tree: tree,
-    "tree-rotate": recursive.mirror,
-    "c3": reduce_once,
-    "tree-ops": expected,
-}
-
-
-@pytest.mark.parametrize("name", ANSWERS)
-def test_binarised_trees_have_the_depths_in_turn(name: str) -> None:
-    """The depth is that of the whole source before it is binarised."""
-    order = "depth" if name in ("c3", "tree-copy") else "breadth"
-    found = check_trees(name, order, ANSWERS[name], sizes=(2, 4), branching=3, binarise=True)
-    assert len(found) == ROWS
-    assert [recursive.depth(source) for source, _ in found] == [2, 4] * (ROWS // 2)
 
 
 @pytest.mark.parametrize("name", [name for name in tasks.names() if issubclass(tasks.load(name), Sized)])

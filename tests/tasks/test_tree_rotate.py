@@ -54,16 +54,6 @@ def test_other_forms_are_rederived(rotation: str, expected: Any, form: dict[str,
         assert abs(kept - 1 / 14) < 4 * (1 / 14 / len(found)) ** 0.5
 
 
-def test_a_rotation_keeps_the_order_of_leaves() -> None:
-    """The law of rotations: nodes from left to right stay the same, in any tree."""
-
-    def in_order(tree: recursive.Tree) -> list[int]:
-        return [*in_order(tree[1]), tree[0], *in_order(tree[2])] if len(tree) > 1 else [tree[0]]
-
-    for tree, row in check_trees("tree-rotate", "breadth", rotated, rotation="right"):
-        assert in_order(recursive.build(row["target_ids"], row["target_positions"])) == in_order(tree)
-
-
 # of 60 trees of depth N(3, 0.5), seed 7: the option, the stored parameters, and the digest of the plan and the
 # fingerprint that version 0.1 computed when the option was `mirror`
 _EARLIER = [
