@@ -18,7 +18,7 @@ of three or more children, only the first or second can be the deep one
   - index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
   + index = 1 - (word & np.uint64(1)).astype(np.int64)
 binarised with the number of earlier siblings off by one
-  binarise  structure/test_structure.py::test_binarised_is_left_child_right_sibling
+  binarise  tasks/test_tree_copy.py::test_target_is_rederived
   - binary[on] = ((2 * binary[on] + 1) << child) - 1
   + binary[on] = ((2 * binary[on] + 1) << (child + 1)) - 1
 a truncated subtree that gets children

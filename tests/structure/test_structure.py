@@ -167,21 +167,6 @@ def test_level_order_is_seen() -> None:
     assert not trees.in_level_order(offsets, np.array([1, 2, 3, 1, 7, 6, 1]))
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-def test_binarised_is_left_child_right_sibling(k: int) -> None:
-    """The formula on heap indices, compared with trees of pointers. Pre-order is kept."""
-    rng = random.Random(k)
-    for _ in range(200):
-        tree = random_tree(rng, k, 4)
-        binary = recursive.binarise(tree)
-        assert recursive.unbinarise(binary) == tree
-        symbols, heap = (list(x) for x in zip(*recursive.pre_order(tree, k), strict=True))
-        binarised = trees.binarise(np.array(heap), k)
-        assert list(zip(symbols, binarised.tolist(), strict=True)) == recursive.linear_binary(binary, "depth")
-        row = np.zeros(len(heap), dtype=np.int64)
-        assert trees.linearise(row, binarised, "depth").tolist() == list(range(len(heap)))
-
-
 @pytest.mark.parametrize("k", [2, 3, 31])
 def test_the_deepest_trees_that_binarise(k: int) -> None:
     """The last path of 62 // k steps has k binary steps for each of its own, and these still fit."""
@@ -208,23 +193,6 @@ def test_linearisations_of_any_branching(k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_subtree_operations_on_paths(k: int) -> None:
-    heap = np.arange(1, 400)
-
-    def paths(heaps: np.ndarray) -> list[list[int]]:
-        return [path(h, k) for h in heaps.tolist()]
-
-    for root in (1, 2, 5, 13):
-        above = path(root, k)
-        inside = [p[: len(above)] == above for p in paths(heap)]
-        below = heap[inside]
-        assert paths(trees.reroot(below, root, k)) == [p[len(above) :] for p in paths(below)]
-        assert (trees.reroot(trees.graft(heap, root, k), root, k) == heap).all()
-        assert paths(trees.graft(heap, root, k)) == [above + p for p in paths(heap)]
-    assert paths(trees.mirror(heap, k)) == [[k - 1 - b for b in p] for p in paths(heap)]
-
-
-@pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_mirror_image_at_the_greatest_depth(k: int) -> None:
     """The last level that fits: its first and last index are exchanged without overflow."""
     tree = structure.Tree(k)
@@ -245,3 +213,11 @@ def test_a_field_is_an_expression_in_json_and_a_structure_in_memory() -> None:
     for wrong in ("tree(1)", "(" * 5000, 3, ["seq"]):
         with pytest.raises(ValidationError, match="bad structure"):
             Model.model_validate({"structure": wrong})
+
+
+def test_the_deepest_binarised_trees() -> None:
+    """62 levels of a binarised tree: a chain of first children, and one node with 62 children."""
+    chain = trees.RankedTrees(np.array([0, 63]), np.arange(-1, 62), np.zeros(63, dtype=np.int64))
+    assert chain.heap(None)[-1] == 2**62
+    wide = trees.RankedTrees(np.array([0, 63]), np.array([-1] + [0] * 62), np.array([0, *range(62)]))
+    assert wide.heap(None)[-1] == (2**62 + 2**62 - 1) - 2**61  # one step to the left, then 61 to the right

@@ -104,15 +104,6 @@ def test_numbers_are_drawn_as_described() -> None:
     check_uniform(others, 10)
 
 
-def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
-    options = {"digits_mean": 3, "digits_std": 0, "index_hints": True, "index_symbols": 8, "random_start": True}
-    found = rows("addition", **options)[1]
-    first = Counter(row["source"][4] for row in found)  # of the ones of the first number
-    assert sorted(first) == ["#0", "#1", "#2", "#3", "#4"]  # a sum has up to 4 digits
-    check_uniform(first, 5)
-    assert any(row["target"][0] == "#7" for row in found)
-
-
 def test_there_are_as_many_index_symbols_as_needed() -> None:
     """By default, one more than the largest number has digits."""
     for options, symbols in [({"digits_mean": 3.0, "digits_std": 0.0}, 4), ({"sizes": (2, 5)}, 6)]:

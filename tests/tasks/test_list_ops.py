@@ -1,4 +1,4 @@
-"""list-ops and list-ops-tree: values re-derived by recursion, and the two forms hold the same rows."""
+"""list-ops and list-ops-tree: values re-derived by recursion."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
 from ape_cli.structure import trees
 from ape_cli.tasks._trees import leaves_distribution, mean_nodes
 from tests import recursive
@@ -69,15 +68,3 @@ def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
     assert abs(chance @ (np.arange(401) * k - 1) / (k - 1) - mean_nodes(depth, k)) < 1e-9  # n leaves, m nodes
     few = int(np.quantile(leaves, 0.3))
     assert abs((leaves <= few).mean() - chance[: few + 1].sum()) < 0.015
-
-
-def test_binarised_rows_are_those_of_the_trees() -> None:
-    """The same trees row by row in every form, and the mean depth that bounded schemes use."""
-    options = {"branching": 3, "depth_mean": 3, "depth_std": 1}
-    plain, binary = (tasks.make("tree-copy", "depth", **options, binarise=b) for b in (False, True))
-    one, other = (t.sample(rows=range(2_000), split="train", seed=3) for t in (plain, binary))
-    assert one["source_ids"].to_pylist() == other["source_ids"].to_pylist()  # pre-order is kept
-    assert binary.structure == "tree(2)"
-    assert abs(np.mean(other["size"].to_numpy()) - binary.mean_size) < 0.2
-    assert binary.mean_size == tasks.make("tree-copy", "breadth", **options, binarise=True).mean_size
-    assert binary.mean_tokens == plain.mean_tokens
