@@ -40,6 +40,20 @@ def indices_of(offsets: I64) -> I64:
     return ranges(0, offsets)
 
 
+def beside(*parts: tuple[I64, ...]) -> list[I64]:
+    """The rows of several ragged arrays side by side: the offsets of the joined rows, and their values.
+
+    Each part has offsets, int64 [R+1], and one or more arrays of values.
+
+    >>> beside((np.array([0, 1, 2]), np.array([7, 8])), (np.array([0, 2, 3]), np.array([1, 2, 3])))
+    [array([0, 3, 5]), array([7, 1, 2, 8, 3])]
+    """
+    row = np.concatenate([rows_of(offsets) for offsets, *_ in parts])
+    line = np.argsort(row, kind="stable")
+    columns = zip(*(values for _, *values in parts), strict=True)
+    return [offsets_of(np.bincount(row, minlength=parts[0][0].size - 1)), *(np.concatenate(c)[line] for c in columns)]
+
+
 def take(offsets: I64, rows: I64) -> tuple[I64, I64]:
     """The values of the chosen rows, in the chosen order.
 

@@ -45,7 +45,7 @@ from ape_cli.storage import files, parquet
 from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
-from ape_cli.tasks import RULES, BaseTask, RowWriter
+from ape_cli.tasks import RULES, BaseTask
 from ape_cli.tasks._rules import check_rows
 
 __all__ = ["GenerationResult", "Tick", "generate", "plan", "write_shard"]
@@ -120,17 +120,10 @@ def _make(
 ) -> dict[str, tuple[Shard, Sources]]:
     """Write the shards, in this process or by an executor. Returns them by file name."""
     tick = tick or (lambda rows: None)
-    if engine is None or not todo:
+    if engine is None or not todo or task.fixed_rows:  # a source of data is not sent to other processes
         return {piece.file: write_shard(task, plan.seed, out, piece, plan.digest, tick) for piece in todo}
     largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that no large shard is left for the end
-    jobs = [
-        Job(
-            piece.file,
-            _write_for,
-            (task.portion(piece.rows, piece.split, plan.seed), plan.seed, out, piece, plan.digest),
-        )
-        for piece in largest_first
-    ]
+    jobs = [Job(piece.file, _write_for, (task, plan.seed, out, piece, plan.digest)) for piece in largest_first]
     shards = {}
     with closing(engine.work(jobs)) as events:
         for event in events:
@@ -144,7 +137,7 @@ def _make(
 
 
 def _write_for(
-    context: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str
+    context: JobContext, task: BaseTask, seed: int, out: StoragePath, piece: Piece, plan_digest: str
 ) -> tuple[Shard, Sources]:
     """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
@@ -157,7 +150,7 @@ def _write_for(
 
 
 def write_shard(
-    task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick
+    task: BaseTask, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick
 ) -> tuple[Shard, Sources]:
     """Write one shard. It is a function of `task`, `seed`, `piece` and the digest of the plan alone."""
     total, shared, sources = (0, 0), 0, list[Sources]()
@@ -170,7 +163,7 @@ def write_shard(
                 parts = []
                 for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
                     part, part_shared = task.sample_counted(rows=block, split=piece.split, seed=seed)
-                    if isinstance(task, BaseTask) and plugins.is_user_class(type(task)) and task.image is None:
+                    if plugins.is_user_class(type(task)) and task.image is None:
                         structure = parse_structure(task.structure)
                         check_rows(part, structure, len(task.id_names), tagged=task.tagged)
                     parts.append(part)

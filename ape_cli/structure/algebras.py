@@ -148,13 +148,10 @@ class Tree(Structure):
         """`(0,)`: heap indices begin at 1, so nothing is added."""
         return (0,)
 
-    @property
+    @cached_property
     def max_depth(self) -> int:
         """The largest depth at which every heap index of the level fits into a signed 64-bit integer."""
-        depth = 0
-        while self.level_start(depth + 2) - 1 <= _GREATEST:
-            depth += 1
-        return depth
+        return next(depth for depth in range(63) if self.level_start(depth + 2) - 1 > _GREATEST)
 
     def level_start(self, depth: Any) -> Any:
         """The first heap index of a level: 1, 2, 4, 8, ... for binary trees. `depth`: an int, or int64 of any shape."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import pick
 
 Order = Literal["breadth", "depth"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -37,16 +37,11 @@ NAMES: tuple[str, ...] = (
 def checked(order: str | None, source_order: str | None) -> tuple[Order, Order | None]:
     """The orders of target and source that a user gave. The target's default is `breadth`.
 
-    The second value is None if the source has the order of the target. Raises `UsageError` for an unknown order, and
-    for the name of a linearisation whose sides have different orders.
+    The second value is None if the source has the order of the target. Raises `UsageError` for an unknown order.
 
     >>> checked(None, None), checked("depth", "depth"), checked("depth", "breadth")
     (('breadth', None), ('depth', None), ('depth', 'breadth'))
     """
-    if order in NAMES and order not in ORDERS:
-        target, source = parse(order)
-        fix = f"`order={target}` and `source_order={source}`"
-        raise UsageError("an order applies to one side only", got=repr(order), allowed=", ".join(ORDERS), fix=fix)
     target = pick("order", "breadth" if order is None else order, ORDERS)
     source = pick("source order", target if source_order is None else source_order, ORDERS)
     return target, None if source == target else source

@@ -44,38 +44,25 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], offsets int64 [R+1] (where each tree begins, and the
     end), and leaf bool [T].
     """
-    row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
-    counts = np.ones(depth.size, dtype=np.int64)
-    levels: list[tuple[I64, I64, Bool, I64]] = []
+    row, heap, child = np.arange(depth.size), np.ones(depth.size, dtype=np.int64), np.arange(branching)
+    levels: list[tuple[I64, I64, Bool]] = []
     while row.size:
-        leaf = depth == 0
-        levels.append((row, heap, leaf, counts))
-        inner = np.flatnonzero(~leaf)
-        row, heap, depth = row[inner], heap[inner], depth[inner]
-        counts = branching * np.bincount(row, minlength=key.size)
+        levels.append((row, heap, depth == 0))
+        row, heap, depth = (x[depth > 0] for x in (row, heap, depth))
         depth = _depths_below(rng.bits(key[row], heap), depth, branching)
-        row = np.repeat(row, branching)
-        heap = _children(heap, branching).ravel()
-
-    offsets = offsets_of(np.sum([counts for *_, counts in levels], axis=0, dtype=np.int64))
-    out = np.empty(offsets[-1], dtype=np.int64)
-    leaves = np.empty(offsets[-1], dtype=bool)
-    free = offsets[:-1].copy()  # where the next level of each row begins in the output
-    for row, heap, leaf, counts in levels:
-        index = (free - offsets_of(counts)[:-1])[row]
-        index += np.arange(row.size)
-        out[index], leaves[index] = heap, leaf
-        free += counts
-    return out, offsets, leaves
+        row, heap = np.repeat(row, branching), ((branching * heap + 2 - branching)[:, None] + child).ravel()
+    return by_row(levels, key.size)
 
 
-def _children(heap: I64, branching: int) -> I64:
-    """The heap indices of each node's children. int64 [T] -> int64 [T, k]"""
-    places = np.empty((heap.size, branching), dtype=np.int64)
-    np.add(branching * heap, 2 - branching, out=places[:, 0])
-    for c in range(1, branching):
-        np.add(places[:, 0], c, out=places[:, c])
-    return places
+def by_row(levels: list[tuple[I64, I64, Bool]], rows: int) -> tuple[I64, I64, Bool]:
+    """Put the levels of trees, from the roots down, tree after tree.
+
+    `levels`: row int64 [N], heap int64 [N] and leaf bool [N] of each level. Returns heap int64 [T], offsets int64
+    [R+1], and leaf bool [T].
+    """
+    row, heap, leaf = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+    order = np.argsort(row, kind="stable")  # within a row, the levels keep their order
+    return heap[order], offsets_of(np.bincount(row, minlength=rows)), leaf[order]
 
 
 def _depths_below(word: U64, depth: I64, branching: int) -> I64:
@@ -87,23 +74,13 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
     first). The upper half determines the depth of the first other child. The depths of further children come from
     further words, which are addressed from this one.
     """
-    children = np.empty((depth.size, branching), dtype=np.int64)
-    if branching == 2:  # the rule below, without a `where` for each child
-        other, deep = rng.below(word, depth), depth - 1
-        more = (word & np.uint64(1)).view(np.int64)
-        more *= deep - other
-        np.add(other, more, out=children[:, 0])
-        np.subtract(deep, more, out=children[:, 1])
-        return children.ravel()
     index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(rng.bits(word, np.array(e)) for e in range(1, branching - 1))]
-    others = [rng.below(w, depth) for w in words]
-    for c in range(branching):
-        other = others[max(c - 1, 0)]  # the depth of this child if the deep child comes before it
-        if 0 < c < branching - 1:
-            other = np.where(index < c, other, others[c])
-        children[:, c] = np.where(index == c, depth - 1, other)
-    return children.ravel()
+    child = np.arange(branching)
+    other = np.minimum(child - (child > index[:, None]), branching - 2)  # the number of each among the other children
+    below = np.take_along_axis(np.stack([rng.below(w, depth) for w in words], axis=1), other, axis=1)
+    below[np.arange(depth.size), index] = depth - 1
+    return below.ravel()
 
 
 def power(branching: int, exponent: I64) -> I64:
@@ -235,6 +212,16 @@ def linearise(row: I64, heap: I64, order: Order, branching: int = 2) -> I64:
     return _order_by(row, row_bits, [(path, (branching**deepest - 1).bit_length()), (depth, 6)])
 
 
+def post_order(offsets: I64, heap: I64, branching: int = 2) -> I64:
+    """The permutation that sorts the nodes of each row in post-order: int64 [T].
+
+    This is the reverse of the pre-order of the mirror image. `offsets`: int64 [R+1]; `heap`: int64 [T].
+    """
+    row = rows_of(offsets)
+    mirrored = linearise(row, mirror(heap, branching), "depth", branching)
+    return mirrored[(offsets[:-1] + offsets[1:] - 1)[row] - np.arange(heap.size)]
+
+
 def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
     """The permutation that sorts by row and then by the given keys, each with its number of bits. -> int64 [T]
 
@@ -253,39 +240,6 @@ def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
     word.sort()
     word &= (1 << place_bits) - 1
     return word
-
-
-def mean_nodes(depth: int, branching: float = 2) -> float:
-    """The expected number of nodes of a tree that `grow` makes at this depth.
-
-    If the number of children is drawn anew for each inner node, `branching` is its mean.
-    """
-    mean = [1.0]
-    for d in range(1, depth + 1):
-        mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)
-    return mean[depth]
-
-
-def leaves_distribution(depth: int, most: int, branching: int = 2) -> NDArray[np.float64]:
-    """The probability that a tree of depth d has l leaves: float64 [depth+1, most+1], d = 0..depth and l = 0..most."""
-    chance = np.zeros((depth + 1, most + 1))
-    chance[0, 1:2] = 1.0
-    for d in range(1, depth + 1):
-        others = _sum_of(chance[:d].mean(axis=0), branching - 1)
-        chance[d] = np.convolve(chance[d - 1], others)[: most + 1]
-    return chance
-
-
-def _sum_of(chance: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """The distribution of a sum of `count` independent draws from 0..most, cut off at `most`.
-
-    float64 [most+1] -> the same
-    """
-    if count == 1:
-        return chance
-    half = _sum_of(chance, count // 2)
-    total = np.convolve(half, half)[: chance.size]
-    return np.convolve(total, chance)[: chance.size] if count % 2 else total
 
 
 @dataclass(frozen=True)

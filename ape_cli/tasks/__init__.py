@@ -28,14 +28,13 @@ from ape_cli.core import part_options, plugins, renamed, user_parts
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
-from ape_cli.tasks._base import BaseTask, RowWriter, TaskOption, check_whole, option, options_of
+from ape_cli.tasks._base import BaseTask, TaskOption, check_whole, option, options_of
 from ape_cli.tasks._rules import RULES
 from ape_cli.tasks._task import Rows, Source, Task, Tokens, join, letters
 
 __all__ = [
     "RULES",
     "BaseTask",
-    "RowWriter",
     "Rows",
     "Source",
     "Task",
@@ -52,13 +51,6 @@ __all__ = [
     "options_of",
     "recorded",
 ]
-
-_KINDS: dict[str, tuple[Any, str]] = {
-    "bool": (bool, "true or false"),
-    "int": (int, "a whole number"),
-    "float": ((int, float), "a number"),
-    "str": (str, "text"),
-}
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/tasks elsewhere on the path add files
 
@@ -112,9 +104,7 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
         if key not in known:
             raise unknown(f"option of {name}", key, known)
     of = part_options.options(task)
-    values = {
-        known[key].field: part_options.unsigned(_checked(known[key], value, of)) for key, value in options.items()
-    }
+    values = {known[key].field: _checked(known[key], value, of) for key, value in options.items()}
     with user_parts.explained(task):
         return task(order=orders[0], source_order=orders[1], **values)
 
@@ -134,12 +124,9 @@ def _checked(option: TaskOption, value: Any, known: part_options.PartOptions) ->
 
     Whole numbers stay as they are, so that older manifests keep their bytes. `Sized` reads the text of `sizes`.
     """
-    part_options.check_whole(option.name, value)
     if option.name == "sizes":
+        part_options.check_whole(option.name, value)
         return value
-    if option.kind not in _KINDS:
-        return part_options.checked(option.field, value, known)
-    right, allowed = _KINDS[option.kind]
-    if not isinstance(value, right) or isinstance(value, bool) != (right is bool):
-        raise UsageError(f"bad {option.name}", got=repr(value), allowed=allowed, fix="give such a value")
-    return value
+    known[option.name], known.kinds[option.name] = option.default, known.kinds[option.field]
+    checked = part_options.checked(option.name, value, known)
+    return value if type(value) is int and isinstance(checked, float) else part_options.unsigned(checked)

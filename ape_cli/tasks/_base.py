@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import renamed
@@ -80,47 +81,8 @@ _OLD_NAMES = {
 }
 
 
-class RowWriter(ABC):
-    """The part of a task that is needed to write some of its rows, in another process too."""
-
-    def __init_subclass__(cls) -> None:
-        """Let users' own tasks define and use attributes under their names of the last version."""
-        super().__init_subclass__()
-        renamed.members(cls, _OLD_NAMES)
-
-    @property
-    @abstractmethod
-    def mean_tokens(self) -> float:
-        """The mean number of tokens of a source; for the paper's tasks, that of a source of mean size."""
-
-    @property
-    def mean_target_tokens(self) -> float:
-        """The number of tokens of a target of mean size, at most. It measures the cost of generation."""
-        return self.mean_tokens
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The schema of the shards. The default is for positions of one coordinate."""
-        return sequence_rows.schema(1)
-
-    @abstractmethod
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """These rows of a split as a table with the schema of a shard, and the number of shared rows.
-
-        The source of a shared row may also be in another split. `rows` may be any range.
-        """
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the fingerprint."""
-        return sequence_rows.content(part)
-
-    def sources(self, part: pa.Table) -> U64:
-        """A hash of the source of each row of a table, which finds sources that two splits share. uint64 [R]"""
-        return sequence_rows.sources(part)
-
-
 @dataclass(frozen=True, kw_only=True)
-class BaseTask(RowWriter):
+class BaseTask(ABC):
     """Base class of everything that can be generated as a dataset. The dataclass fields of a subclass are its options.
 
     >>> from ape_cli import tasks
@@ -145,6 +107,11 @@ class BaseTask(RowWriter):
     positions_given: ClassVar[bool] = False  # for trees as targets: whether the source alone determines their nodes
     size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
+
+    def __init_subclass__(cls) -> None:
+        """Let users' own tasks define and use attributes under their names of the last version."""
+        super().__init_subclass__()
+        renamed.members(cls, _OLD_NAMES)
 
     order: Order | None = None  # node order of the target, and of the source unless `source_order` is given
     source_order: Order | None = None  # node order of the source, if it differs
@@ -174,6 +141,21 @@ class BaseTask(RowWriter):
         """The mean of the distribution of sizes."""
 
     @property
+    @abstractmethod
+    def mean_tokens(self) -> float:
+        """The mean number of tokens of a source; for the paper's tasks, that of a source of mean size."""
+
+    @property
+    def mean_target_tokens(self) -> float:
+        """The number of tokens of a target of mean size, at most. It measures the cost of generation."""
+        return self.mean_tokens
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards. The default is for positions of one coordinate."""
+        return sequence_rows.schema(1)
+
+    @property
     def image(self) -> Size | None:
         """Height, width and channels of the images; None if the rows are no images."""
         return None
@@ -183,19 +165,9 @@ class BaseTask(RowWriter):
         """Whether the target has one tag for each token of the source; PAD means that there is nothing to predict."""
         return False
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """Where each split comes from, in words, if the task has a source of data; else empty."""
-        return {}
-
     def notes(self, seed: int) -> list[str]:
         """Lines of text about what a dataset has, for the user and the dataset card."""
         return []
-
-    @property
-    def why_none(self) -> str:
-        """Why a split of a source has no rows, for a message."""
-        return "the source has too few different rows to hold some out"
 
     @property
     def title(self) -> str:
@@ -256,13 +228,24 @@ class BaseTask(RowWriter):
         """The number of rows of each split. None stands for the default: 10,000, 1,000 and 1,000."""
         return {split: _ROWS[split] if count is None else count for split, count in counts.items()}
 
-    def portion(self, rows: range, split: str, seed: int) -> RowWriter:
-        """The object that is sent to another process to write these rows."""
-        return self
-
     def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:
         """Further fields of the manifest of a dataset with so many training rows."""
         return {}
+
+    @abstractmethod
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """These rows of a split as a table with the schema of a shard, and the number of shared rows.
+
+        The source of a shared row may also be in another split. `rows` may be any range.
+        """
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the fingerprint."""
+        return sequence_rows.content(part)
+
+    def sources(self, part: pa.Table) -> U64:
+        """A hash of the source of each row of a table, which finds sources that two splits share. uint64 [R]"""
+        return sequence_rows.sources(part)
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
         """The given rows of a split, as an Arrow table with the columns of a shard. Any range of rows is allowed."""
@@ -273,19 +256,7 @@ class BaseTask(RowWriter):
         return self.sample(rows=rows, split=split, seed=seed)["size"].to_numpy()
 
 
-class SplitRows(RowWriter):
-    """Some rows of one split, without the rest of the source."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """The number of rows."""
-
-    @abstractmethod
-    def part(self, rows: range) -> Self:
-        """Some of these rows. `rows` are row numbers of the split, one after the other."""
-
-
-_Rows = TypeVar("_Rows", bound=SplitRows)
+_Rows = TypeVar("_Rows", bound=Sized)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,6 +282,10 @@ class FixedRows(BaseTask, Generic[_Rows]):
     def _split(self, seed: int) -> dict[str, _Rows]:
         """All rows of each split, in the order that the seed gives them."""
 
+    @abstractmethod
+    def _table(self, row: I64, rows: _Rows, seed: int) -> tuple[pa.Table, int]:
+        """The rows with these numbers of all rows of a split, and how many of them are shared. `row`: int64 [R]"""
+
     @cached_property
     def _by_seed(self) -> dict[int, dict[str, _Rows]]:
         return {}
@@ -332,17 +307,12 @@ class FixedRows(BaseTask, Generic[_Rows]):
         for split, count in rows.items():
             if count > available[split]:
                 what, maximum = f"the source does not have that many {self.things} for {split}", available[split]
-                allowed = f"at most {maximum}" if maximum else f"none, because {self.why_none}"
-                raise UsageError(what, got=count, allowed=allowed, fix="leave it out for all")
+                raise UsageError(what, got=count, allowed=f"at most {maximum}", fix="leave it out for all")
         return rows
-
-    def portion(self, rows: range, split: str, seed: int) -> _Rows:
-        """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
-        return self.splits(seed)[pick("split", split, SPLITS)].part(rows)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows of a split, and how many of them are shared. Raises `UsageError` for an unknown split."""
-        return self.splits(seed)[pick("split", split, SPLITS)].sample_counted(rows=rows, split=split, seed=seed)
+        return self._table(np.array(rows, dtype=np.int64), self.splits(seed)[pick("split", split, SPLITS)], seed)
 
 
 def options_of(task: type[BaseTask]) -> dict[str, TaskOption]:

@@ -47,11 +47,7 @@ class Sized(Task):
 
     extent: ClassVar[str]  # length, depth, side and so on: names a size, and one or two options
 
-    sizes: tuple[int, ...] = option(
-        (),
-        "Sizes (lengths, depths, sides, digits, pairs) instead of a distribution, such as 1-20,30; each gets --n rows.",
-        late=True,
-    )
+    sizes: tuple[int, ...] = option((), "Sizes instead of a distribution: 1-20,30; each has --n rows.", late=True)
 
     @property
     @abstractmethod

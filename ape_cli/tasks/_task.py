@@ -11,7 +11,6 @@ Shapes: R rows, T tokens in all, C coordinates of a position.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import wraps
@@ -196,28 +195,23 @@ class Task(BaseTask):
 
     def _checked(self, made: Rows, method: str, rows: int) -> Rows:
         """What a method returned for so many rows. Raises `ApeError` if an array has another shape or dtype."""
-        if not isinstance(made, Source if method == "draw" else Tokens):
-            raise user_parts.returns(
-                self, method, made, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
-            )
-        stored = method == "store" or type(self).store is Task.store
-        width = parse_structure(self.structure).width if stored else None
-        for item in dataclasses.fields(made):
-            array, name = getattr(made, item.name), item.name
-            shape: tuple[int, ...] = (rows + (name == "offsets"),)
-            if name in ("position", "symbol"):
-                shape = (int(made.offsets[-1]),)
-            if name == "position" and (width or np.ndim(array)) > 1:
-                shape += (width or np.shape(array)[1],)
+        kind = Source if method == "draw" else Tokens
+        if not isinstance(made, kind):
+            raise user_parts.returns(self, method, made, f"`{kind.__name__}` of {rows} rows")
+        is_stored = method == "store" or type(self).store is Task.store
+        width, tokens = parse_structure(self.structure).width, int(made.offsets[-1])
+        coordinates = ((width,) if width > 1 else ()) if is_stored else np.shape(made.position)[1:]
+        shapes = {"offsets": (rows + 1,), "position": (tokens, *coordinates), "symbol": (tokens,)}
+        for name, array in vars(made).items():
+            shape = shapes.get(name, (rows,))
             if array is None and name in ("op", "chosen"):
                 continue
-            if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
+            if getattr(array, "dtype", None) != np.int64 or array.shape != shape:
                 got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
                 raise user_parts.returns(self, method, f"`{name}` is {got}", f"int64 {list(shape)}")
-            if name == "offsets" and (array[0] != 0 or (np.diff(array) < 0).any()):
-                raise user_parts.returns(
-                    self, method, f"`offsets` is {array[:8].tolist()}", "numbers from 0 that do not fall"
-                )
+        if made.offsets[0] != 0 or (np.diff(made.offsets) < 0).any():
+            got, allowed = f"`offsets` is {made.offsets[:8].tolist()}", "numbers from 0 that do not fall"
+            raise user_parts.returns(self, method, got, allowed)
         return made
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:

@@ -43,26 +43,18 @@ class TreeOptions:
     """The options of a task on users' own trees."""
 
     where: str | None = option(None, "Your own trees: a file, a folder or a pattern.", name="source")
-    format: str | None = option(
-        None,
-        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
-        "Default: by suffix.",
-    )
+    format: str | None = option(None, "json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE.")
     unit: str | None = option(None, "Unit of a tree: file, function, sentence, document or subtree.")
     column: str | None = option(None, "Text column of Parquet files.")
     skip_bad: bool = option(False, "Skip files that cannot be read.")
     task: str = option(
-        "copy",
-        "Task on your trees: copy, rotate, query, convert or mask.",
-        among=("copy", "rotate", "query", "convert", "mask"),
+        "copy", "Task: copy, rotate, query, convert or mask.", among=("copy", "rotate", "query", "convert", "mask")
     )
     labels: str = option("kind", "Node labels: kind, token or anonymous.", among=("kind", "token", "anonymous"))
     vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
     min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
     branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(
-        False, "Store trees as binary trees: the left child is the first child, the right child the next sibling."
-    )
+    binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).")
     most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
     mask_rate: float = option(0.15, "Share of labels that mask hides; roots and unknown labels are not counted.")
 
@@ -109,7 +101,6 @@ class Corpus(LabelledTrees):
     read: int  # trees before any was left out
     dropped: dict[str, int]  # reason -> trees
     copies: int  # trees that are equal to an earlier one
-    moved: int  # trees of held-out documents that are in another split, because an equal tree is there
 
 
 def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
@@ -146,8 +137,7 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     else:
         label, names = _numbered(texts, division == SPLITS.index("train"), task)
     split, key, copies = together(trees, label, division)
-    moved = int((split != division).sum())
-    whole_corpus = Corpus(trees, label, key, names, split, len(set(documents)), read, dict(dropped), copies, moved)
+    whole_corpus = Corpus(trees, label, key, names, split, len(set(documents)), read, dict(dropped), copies)
     return _with_labels_to_hide(whole_corpus, task.mask_rate) if task.task == "mask" else whole_corpus
 
 
@@ -316,9 +306,6 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     if chosen.copies:
         alike = f"with the form and the labels of an earlier one, where rare labels are all {UNKNOWN}"
         lines.append(f"{_count(chosen.copies, 'tree')} {alike}; such trees are in the same split")
-    if chosen.moved:
-        what = "so parts of these documents are there"
-        lines.append(f"{_count(chosen.moved, 'tree')} of held-out documents went to the split of an equal tree, {what}")
     if chosen.names and not chosen.label.all():
         split = np.repeat(chosen.split, np.diff(chosen.trees.offsets))
         unknown, nodes = (np.bincount(s, minlength=len(SPLITS)) for s in (split[chosen.label == 0], split))
@@ -327,9 +314,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     if collisions:
         rows = _count(collisions, "row")
         lines.append(f"left out: {rows} whose source, with hidden labels, is that of another split too")
-    if source.skipped:
-        lines.append(f"left out: {_count(len(source.skipped), 'file')} or parts of files")
-        lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
-        if len(source.skipped) > _NAMED:
-            lines.append(f"left out: {len(source.skipped) - _NAMED:,} more")
+    lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
+    if len(source.skipped) > _NAMED:
+        lines.append(f"left out: {len(source.skipped) - _NAMED:,} more files or parts of files")
     return lines

@@ -50,11 +50,7 @@ class Trees(Sized):
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth, in levels.")
     branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
-    binarise: bool = option(
-        False,
-        "Store trees as binary trees: the left child is the first child, the right child the next sibling.",
-        late=True,
-    )
+    binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).", late=True)
 
     @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
@@ -69,7 +65,7 @@ class Trees(Sized):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         super().check()
-        check_amount("nodes of a tree", trees.mean_nodes(self.expected_max_depth, self.branching), _MAX_NODES)
+        check_amount("nodes of a tree", mean_nodes(self.expected_max_depth, self.branching), _MAX_NODES)
 
     @property
     def structure(self) -> str:
@@ -146,7 +142,7 @@ class Trees(Sized):
 
     def expected_tokens(self) -> float:
         """The expected number of nodes of a tree that has the mean depth, rounded."""
-        return trees.mean_nodes(round(self.depth_mean), self.branching)
+        return mean_nodes(round(self.depth_mean), self.branching)
 
     # How a target grows, for decoding when the positions of its nodes are not given -----------
 
@@ -219,7 +215,7 @@ class UniqueTrees(PlainTrees):
         """
         super().check()
         depth = self.expected_max_depth
-        fits = trees.leaves_distribution(depth - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
+        fits = leaves_distribution(depth - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
         if fits[self.leaves] < 0.01:
             need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
             got = f"{self.leaves} leaf symbols for source trees of depth up to {depth}"
@@ -262,6 +258,54 @@ class UniqueTrees(PlainTrees):
             shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
             symbol[np.flatnonzero(members)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
+
+    def _tree_of(self, source: Source) -> tuple[I64, I64, I64, I64]:
+        """The nodes of the trees, which are the last ones of each row and have their root at heap index 3.
+
+        Returns int64 [T] each: the row, the heap index counted from the tree's own root, the symbol, and the number of
+        steps from the chosen node down to this one; -1 for nodes that are not in its subtree.
+        """
+        assert source.chosen is not None
+        tree, root = Tree(self.branching), np.flatnonzero(source.position == 3)
+        offsets = ragged.offsets_of(source.offsets[1:] - root)
+        index, row = ragged.ranges(root, offsets), ragged.rows_of(offsets)
+        heap = trees.reroot(source.position[index], 3, self.branching)
+        down = tree.level(heap) - tree.level(source.chosen)[row]
+        inside = (down >= 0) & (tree.ancestor(heap, np.maximum(down, 0)) == source.chosen[row])
+        return row, heap, source.symbol[index], np.where(inside, down, -1)
+
+
+def mean_nodes(depth: int, branching: float = 2) -> float:
+    """The expected number of nodes of a tree that `structure.trees.grow` makes at this depth.
+
+    If the number of children is drawn anew for each inner node, `branching` is its mean.
+    """
+    mean = [1.0]
+    for d in range(1, depth + 1):
+        mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)
+    return mean[depth]
+
+
+def leaves_distribution(depth: int, maximum: int, branching: int = 2) -> np.ndarray:
+    """The probability that a tree of depth d has l leaves, for d = 0..depth and l = 0..maximum: float64 [d, l]."""
+    chance = np.zeros((depth + 1, maximum + 1))
+    chance[0, 1:2] = 1.0
+    for d in range(1, depth + 1):
+        others = _sum_of(chance[:d].mean(axis=0), branching - 1)
+        chance[d] = np.convolve(chance[d - 1], others)[: maximum + 1]
+    return chance
+
+
+def _sum_of(chance: np.ndarray, count: int) -> np.ndarray:
+    """The distribution of a sum of `count` independent draws from 0..maximum, cut off at `maximum`.
+
+    float64 [maximum+1] -> the same
+    """
+    if count == 1:
+        return chance
+    half = _sum_of(chance, count // 2)
+    total = np.convolve(half, half)[: chance.size]
+    return np.convolve(total, chance)[: chance.size] if count % 2 else total
 
 
 def has_open_positions(structure: Structure, tagged: bool | None) -> bool:

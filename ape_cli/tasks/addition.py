@@ -80,13 +80,9 @@ class Addition(Sized):
     digits_std: float = option(5.0, "Standard deviation of the number of digits.")
     base: int = option(10, "Base of the numbers.", between=(2, len(_DIGITS)))
     reverse: bool = option(False, "Write numbers with the least significant digit first.")
-    pad: bool = option(
-        False, "Pad both numbers and the sum with leading zeros to one digit more than the longer number."
-    )
+    pad: bool = option(False, "Pad numbers with leading zeros to one digit more than the longer one has.")
     index_hints: bool = option(False, "Write an index symbol before each digit; equal place values have equal symbols.")
-    index_symbols: int = option(
-        0, "Number of index symbols; 0 for as many as a sum may have digits.", between=(0, 30_000)
-    )
+    index_symbols: int = option(0, "Number of index symbols; 0 for those that a sum needs.", between=(0, 30_000))
     random_start: bool = option(False, "Draw the index symbol of the ones digit at random.")
 
     limits = (1, _MAX_DIGITS, "")

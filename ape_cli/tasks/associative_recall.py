@@ -88,21 +88,9 @@ class AssociativeRecall(Sized):
     queries: int = option(0, "Number Q of queries, without repetition; 0 to query each key once.")
     keys: int = option(64, "Number of symbols for keys.", between=(1, 30_000))
     values: int = option(64, "Number of symbols for values.", between=(1, 30_000))
-    length: int = option(
-        0,
-        "Number L of tokens over which queries are spread; 0 for queries without gaps.",
-        late=True,
-        between=(0, 60_000),
-    )
-    gap_power: float = option(
-        0.01, "Exponent of the distribution of gaps; 1 for a uniform distribution.", late=True, between=(1e-6, 1.0)
-    )
-    filler: str = option(
-        "random",
-        "Tokens between the queries, with a length: random symbols, or a blank.",
-        late=True,
-        among=("random", "blank"),
-    )
+    length: int = option(0, "Number L of tokens of a source; 0 for no gaps.", late=True, between=(0, 60_000))
+    gap_power: float = option(0.01, "Exponent of the gaps; 1 is uniform.", late=True, between=(1e-6, 1.0))
+    filler: str = option("random", "Tokens in gaps: random or blank.", late=True, among=("random", "blank"))
 
     @property
     def tagged(self) -> bool:

@@ -59,9 +59,7 @@ class FlipFlop(Sequences):
 
     length_mean: float = option(50.0, "Mean number of instructions.")
     length_std: float = option(5.0, "Standard deviation of the number of instructions.")
-    ignore_probability: float = option(
-        0.8, "Probability that an instruction is ignore, except for the first and the last.", between=(0.0, 1.0)
-    )
+    ignore_probability: float = option(0.8, "Probability that an instruction is ignore.", between=(0.0, 1.0))
     read_share: float = option(0.5, "Share of read among the other instructions, read and write.", between=(0.0, 1.0))
     vocabulary: int = option(2, "Number of symbols that can be stored.", between=(1, 60_000))
 

@@ -27,8 +27,6 @@ Bool = NDArray[np.bool_]
 
 WALL, FREE, START, GOAL, PATH = range(FIRST_SYMBOL, FIRST_SYMBOL + 5)
 _MAX_ROOMS = 500  # along a side
-_LOW = np.uint64(2**24 - 1)  # the bits of a weight that give way to the number of the edge
-_MAX_NUMBERED = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,51 +156,27 @@ def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
 
 
 def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
-    """The edges of the minimum spanning trees of graphs, by Borůvka's algorithm on all of them at once.
+    """The edges of the minimum spanning trees of graphs, by Kruskal's algorithm.
 
-    In each round every tree of the forest takes the lightest edge that leaves it. The upper 40 bits of a weight are
-    compared, and then the numbers of the edges, so that no two edges are equally light.
+    The upper 40 bits of a weight are compared, and then the numbers of the edges, so that no two edges are equally
+    light.
 
     `one` and `other`: int64 [E], the nodes of each edge; `weight`: uint64 [E]; `count`: the number of nodes. Returns
     the numbers of the chosen edges in ascending order, int64.
     """
-    edge = _heaviest_first(weight)
-    one, other = one[edge], other[edge]
-    tree = np.arange(count)  # the tree that each root belongs to after a round
-    roots, taken = tree, []
-    lightest = np.full(count, -1)
-    while edge.size:
-        lightest[roots] = -1
-        lightest[one] = np.arange(edge.size)  # the last one of several assignments stays, which is the lightest
-        second = lightest[other]
-        lightest[other] = np.arange(edge.size)
-        lightest[other] = np.maximum(lightest[other], second)
-        roots = roots[lightest[roots] >= 0]
-        mine = lightest[roots]
-        taken.append(edge[mine])
-        tree[roots] = one[mine] + other[mine] - roots  # the root at the other end
-        mutual = roots[(tree[tree[roots]] == roots) & (roots < tree[roots])]
-        tree[mutual] = mutual
-        while not np.array_equal(above := tree[tree[roots]], tree[roots]):
-            tree[roots] = above
-        roots = roots[tree[roots] == roots]
-        one, other = tree[one], tree[other]
-        apart = np.flatnonzero(one != other)
-        edge, one, other = edge[apart], one[apart], other[apart]
-    return np.unique(np.concatenate(taken)) if taken else edge
+    order = np.argsort(weight >> np.uint64(24), kind="stable")
+    above, taken = list(range(count)), []  # each node leads to the root of its tree
 
+    def root(node: int) -> int:
+        while above[node] != node:
+            above[node] = node = above[above[node]]
+        return node
 
-def _heaviest_first(weight: U64) -> I64:
-    """The numbers of the edges by weight. Equal ones are in descending order. uint64 [E] -> int64 [E]
-
-    A sort of values that have the number of the edge in their lowest bits is several times faster than an argsort.
-    """
-    word = weight & ~_LOW
-    if weight.size > _MAX_NUMBERED:
-        return np.argsort(word, kind="stable")[::-1]
-    word |= np.arange(weight.size, dtype=np.uint64)
-    word.sort()
-    return (word[::-1] & _LOW).astype(np.int64)
+    for edge, a, b in zip(order.tolist(), one[order].tolist(), other[order].tolist(), strict=True):
+        if (root_a := root(a)) != (root_b := root(b)):
+            above[root_a] = root_b
+            taken.append(edge)
+    return np.sort(np.array(taken, dtype=np.int64))
 
 
 def on_path(offsets: I64, position: I64, free: Bool, end: Bool) -> Bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,69 +28,27 @@ from ape_cli.storage import image_rows
 from ape_cli.storage.image_rows import Moments
 from ape_cli.storage.sources import DIGITS, ImageSource, LabelledImages, open_source
 from ape_cli.tasks import option
-from ape_cli.tasks._base import FixedRows, SplitRows
+from ape_cli.tasks._base import FixedRows
 
 _HELD_OUT = {"test": 5, "validation": 10}  # one of how many of the remaining training images
 _BLOCK = 2**22  # number of pixels that are counted at once
 
 
 @dataclass(frozen=True)
-class Portion(SplitRows):
-    """Rows of one split. The pixels are those of the source, before they are shuffled."""
+class SplitImages:
+    """The images of one split. The pixels are those of the source, before they are shuffled."""
 
-    first: int  # number of its first row in the split
     pixels: np.ndarray  # uint8 [R, H, W, C]
     labels: I64  # [R]
     shared: np.ndarray  # bool [R], whether the training split has the same image
-    classes: list[str]
-    shuffled: bool
-
-    mean_target_tokens = 1.0  # an image has one label
 
     def __len__(self) -> int:
         """The number of images."""
         return self.labels.size
 
-    @property
-    def mean_tokens(self) -> float:
-        """The number of pixels of an image. The model decides how many tokens it makes of them."""
-        return float(self.pixels.shape[1] * self.pixels.shape[2])
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The schema of the shards."""
-        return image_rows.schema(self.classes)
-
-    def part(self, rows: range) -> Portion:
-        """Some of its rows, as views without copies. `rows` are row numbers of the split, one after the other."""
-        part = slice(rows.start - self.first, rows.stop - self.first)
-        pixels, labels, shared = self.pixels[part], self.labels[part], self.shared[part]
-        return replace(self, first=rows.start, pixels=pixels, labels=labels, shared=shared)
-
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """These rows as a table with the schema of a shard, and how many of them the training split has too."""
-        row = np.arange(rows.start, rows.stop, rows.step)
-        index = row - self.first
-        pixels = _shuffled(self.pixels[index]) if self.shuffled else self.pixels[index]
-        table = image_rows.table(row.astype(np.uint64), pixels, self.labels[index], self.classes)
-        return table, int(self.shared[index].sum())
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
-        return image_rows.content(part, self._size)
-
-    def sources(self, part: pa.Table) -> U64:
-        """A hash of each image of a table: uint64 [R]"""
-        return image_rows.sources(part, self._size)
-
-    @property
-    def _size(self) -> image_rows.Size:
-        height, width, channels = self.pixels.shape[1:]
-        return height, width, channels
-
 
 @dataclass(frozen=True, kw_only=True)
-class Images(FixedRows[Portion]):
+class Images(FixedRows[SplitImages]):
     """Predict the label of an image.
 
     With `shuffled`, the pixels of each image are permuted independently, in the same way for all its channels, so a
@@ -106,9 +64,7 @@ class Images(FixedRows[Portion]):
     mean_target_tokens = 1.0  # an image has one label
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
 
-    where: str = option(
-        DIGITS, "CIFAR in its binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
-    )
+    where: str = option(DIGITS, "CIFAR in its binary version, Parquet, or digits.", name="source")
     label: str | None = option(None, "Column of labels, if the source has several.")
     shuffled: bool = option(False, "Permute the pixels of each image at random.")
 
@@ -126,14 +82,10 @@ class Images(FixedRows[Portion]):
         """The name of the dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
         return f"{self.name}-{self._source.name}" + "-shuffled" * self.shuffled
 
-    @property
-    def origin(self) -> dict[str, str]:
-        """Where each split comes from, in words."""
-        own, out = self._source.splits, "held out of the source's training images"
-        origin = {split: "the source's own" if split in own else out for split in SPLITS}
-        return origin | (
-            {"train": "the source's training images, but those held out"} if len(own) < len(SPLITS) else {}
-        )
+    def notes(self, seed: int) -> list[str]:
+        """Which splits the source does not have."""
+        held_out = [split for split in SPLITS if split not in self._source.splits]
+        return [f"{' and '.join(held_out)}: held out of the source's training images"] if held_out else []
 
     @property
     def image(self) -> image_rows.Size:
@@ -209,18 +161,23 @@ class Images(FixedRows[Portion]):
         std = np.where(variance > 0, np.sqrt(variance), 1.0)
         return Moments(mean=mean.tolist(), std=std.tolist())
 
-    def _split(self, seed: int) -> dict[str, Portion]:
+    def _split(self, seed: int) -> dict[str, SplitImages]:
         ordered = {name: _ordered(part, seed) for name, part in self._source.splits.items()}
         for split, of in _HELD_OUT.items():
             if split not in ordered:
                 ordered[split], ordered["train"] = _cut(*ordered["train"], of)
         seen = set(ordered["train"][1])
-
-        def whole(split: str, part: LabelledImages, keys: list[bytes]) -> Portion:
+        splits = {}
+        for split in SPLITS:
+            part, keys = ordered[split]
             shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
-            return Portion(0, part.pixels, part.labels, shared, self._source.classes, self.shuffled)
+            splits[split] = SplitImages(part.pixels, part.labels, shared)
+        return splits
 
-        return {split: whole(split, *ordered[split]) for split in SPLITS}
+    def _table(self, row: I64, rows: SplitImages, seed: int) -> tuple[pa.Table, int]:
+        pixels = _shuffled(rows.pixels[row]) if self.shuffled else rows.pixels[row]
+        table = image_rows.table(row.astype(np.uint64), pixels, rows.labels[row], self._source.classes)
+        return table, int(rows.shared[row].sum())
 
 
 def _digests(part: LabelledImages, seed: int) -> list[bytes]:

@@ -48,13 +48,11 @@ class ListOps(ListOpsTree):
 
     def store(self, rows: Rows) -> Rows:
         """The rows as the dataset holds them: a source with its brackets; the values of a target in closing order."""
-        k, row, heap = self.arguments, ragged.rows_of(rows.offsets), rows.position
+        k, heap = self.arguments, rows.position
         if not isinstance(rows, Source):
-            # Post-order is pre-order of the mirrored tree, read backwards.
-            last = rows.offsets.size - 2
-            order = trees.linearise(last - row, trees.mirror(heap, k), "depth", k)[::-1]
+            order = trees.post_order(rows.offsets, heap, k)
             return replace(rows, position=ragged.indices_of(rows.offsets), symbol=rows.symbol[order])
-        order = trees.linearise(row, heap, "depth", k)
+        order = trees.linearise(ragged.rows_of(rows.offsets), heap, "depth", k)
         level = Tree(k).level(heap[order])
         # Between a digit at depth d and a node at depth e, d - e brackets close. The next row begins at depth 0.
         following = np.append(level[1:], 0)

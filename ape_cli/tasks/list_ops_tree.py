@@ -22,6 +22,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._sized import Sized, check_amount
+from ape_cli.tasks._trees import mean_nodes
 
 OPERATORS = ["MIN", "MAX", "MED", "SM"]  # their ids follow those of the ten digits, in this order
 MIN, MAX, MED, SM = range(4)
@@ -88,7 +89,7 @@ class ListOpsTree(Sized):
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         super().check()
         greatest = min(self.limits[1], round(self.depth_mean + 4 * self.depth_std))
-        check_amount("nodes of a tree", trees.mean_nodes(greatest, self._mean_arguments), _MAX_NODES)
+        check_amount("nodes of a tree", mean_nodes(greatest, self._mean_arguments), _MAX_NODES)
 
     @property
     def _mean_arguments(self) -> float:
@@ -123,9 +124,7 @@ class ListOpsTree(Sized):
             below[np.arange(row.size), deep] = depth - 1
             there = child < count[:, None]
             row, heap, depth = np.repeat(row, count), (k * heap[:, None] + child + 2 - k)[there], below[there]
-        row, heap, leaf = (np.concatenate(parts) for parts in zip(*levels, strict=True))
-        order = np.argsort(row, kind="stable")  # within a row, the levels keep their order
-        return heap[order], ragged.offsets_of(np.bincount(row, minlength=rows)), leaf[order]
+        return trees.by_row(levels, rows)
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: a tree of the values of all operators, or of the value of the root only."""
@@ -160,7 +159,7 @@ class ListOpsTree(Sized):
 
     def expected_tokens(self) -> float:
         """The expected number of nodes of a source."""
-        return self.expected(lambda depth: trees.mean_nodes(depth, self._mean_arguments))
+        return self.expected(lambda depth: mean_nodes(depth, self._mean_arguments))
 
     def expected_operators(self) -> float:
         """The expected number of operators of a source: all nodes but the root are arguments of one of them."""

@@ -112,7 +112,7 @@ class Modular(Sequences):
         if self.problem == "parity":
             value = np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
         else:
-            value = _evaluate(source.offsets, symbol, self.modulus)
+            value = _evaluate(symbol, self.modulus)
         return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
 
     def expected_tokens(self) -> float:
@@ -120,31 +120,14 @@ class Modular(Sequences):
         return self.length_mean if self.problem == "parity" else 4 * self.length_mean - 3
 
 
-def _evaluate(offsets: I64, symbol: I64, modulus: int) -> I64:
-    """The values of expressions in which every operation has brackets. int64 [R+1], int64 [T] -> int64 [R]
+def _evaluate(symbol: I64, modulus: int) -> I64:
+    """The values of expressions in which every operation has brackets. int64 [T] -> int64 [R]
 
-    `symbol` has 0..n-1 for digits, then n + `PLUS` and so on. All expressions are read at once, from the left to the
-    right, each with a stack of values and one of operators. A closing bracket replaces two values by one.
+    `symbol` has 0..n-1 for digits, then n + `PLUS` and so on. In each round, every operation on two digits is replaced
+    by its value: no other part of an expression has brackets around three symbols.
     """
-    lengths = np.diff(offsets)
-    deepest = (int(lengths.max(initial=1)) + 3) // 4  # there are at most so many values on the stack
-    values = np.zeros((lengths.size, deepest), dtype=np.int64)
-    signs = np.zeros((lengths.size, deepest), dtype=np.int64)
-    high, waiting = np.zeros(lengths.size, dtype=np.int64), np.zeros(lengths.size, dtype=np.int64)
-    for index in range(int(lengths.max(initial=0))):
-        row = np.flatnonzero(lengths > index)
-        here = symbol[offsets[row] + index]
-        on = here < modulus
-        digit = row[on]
-        values[digit, high[digit]] = here[on]
-        high[digit] += 1
-        on = (here >= modulus) & (here < modulus + OPEN)
-        sign = row[on]
-        signs[sign, waiting[sign]] = here[on] - modulus
-        waiting[sign] += 1
-        done = row[here == modulus + CLOSE]
-        high[done] -= 1
-        waiting[done] -= 1
-        x, y, of = values[done, high[done] - 1], values[done, high[done]], signs[done, waiting[done]]
-        values[done, high[done] - 1] = np.choose(of, [x + y, x - y, x * y]) % modulus
-    return values[:, 0]
+    while (opening := np.flatnonzero((symbol[:-4] == modulus + OPEN) & (symbol[4:] == modulus + CLOSE))).size:
+        x, sign, y = (symbol[opening + place] for place in (1, 2, 3))
+        symbol[opening] = np.choose(sign - modulus, [x + y, x - y, x * y]) % modulus
+        symbol = np.delete(symbol, (opening[:, None] + np.arange(1, 5)).ravel())
+    return symbol

@@ -17,6 +17,7 @@ from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, letters, option
 from ape_cli.tasks._grids import cells
 from ape_cli.tasks._sized import Sized, check_amount
+from ape_cli.tasks._trees import mean_nodes
 
 _QUARTERS = 4
 _LONGEST = 256  # side of the full grid at depth mean + 4 std
@@ -106,7 +107,7 @@ class QuadtreeExpand(Sized):
 
     def expected_tokens(self) -> float:
         """The expected number of tokens: one for each inner node, and those of the leaves."""
-        nodes = self.expected(lambda depth: trees.mean_nodes(depth, _QUARTERS))
+        nodes = self.expected(lambda depth: mean_nodes(depth, _QUARTERS))
         inner = (nodes - 1) / _QUARTERS
         return inner + (nodes - inner) * self.leaf**2
 

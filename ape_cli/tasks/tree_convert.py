@@ -26,6 +26,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Rows, Source, Tokens, option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._trees import mean_nodes
 from ape_cli.tasks.tree_copy import TreeCopy
 
 NOTATIONS = ("prefix", "postfix", "infix", "level")
@@ -65,15 +66,8 @@ class TreeConvert(Sized):
     depth_std: float = option(1.0, "Standard deviation of the depth.")
     branching: int = option(2, "Number of children of an inner node.", between=(2, 1000))
     vocabulary: int = option(20, "Number of symbols, brackets not counted.", between=(2, 60_000))
-    source_notation: str = option(
-        "prefix",
-        "Notation of the source: prefix, postfix, infix (with brackets) or level.",
-        name="from",
-        among=NOTATIONS,
-    )
-    target_notation: str = option(
-        "postfix", "Notation of the target: prefix, postfix, infix or level.", name="to", among=NOTATIONS
-    )
+    source_notation: str = option("prefix", "Source: prefix, postfix, infix or level.", name="from", among=NOTATIONS)
+    target_notation: str = option("postfix", "Target: prefix, postfix, infix or level.", name="to", among=NOTATIONS)
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
@@ -105,7 +99,7 @@ class TreeConvert(Sized):
 
     def _mean_length(self, notation: str) -> float:
         """The expected number of symbols of a tree: its nodes and its brackets."""
-        nodes = self.expected(lambda depth: trees.mean_nodes(depth, self.branching))
+        nodes = self.expected(lambda depth: mean_nodes(depth, self.branching))
         return nodes + 2 * (nodes - 1) / self.branching if notation == "infix" else nodes
 
     def draw(self, key: U64) -> Source:
@@ -141,62 +135,29 @@ def written(offsets: I64, heap: I64, notation: str, branching: int) -> tuple[I64
         return offsets, np.arange(heap.size)
     if notation == "infix":
         return _infix(offsets, heap, branching)
-    return offsets, _postfix(offsets, heap, branching) if notation == "postfix" else _prefix(offsets, heap, branching)
-
-
-def _prefix(offsets: I64, heap: I64, branching: int) -> I64:
-    """The places of the nodes in pre-order. int64 [R+1], int64 [T] -> int64 [T]"""
-    return trees.linearise(ragged.rows_of(offsets), heap, "depth", branching)
-
-
-def _postfix(offsets: I64, heap: I64, branching: int) -> I64:
-    """The places of the nodes in post-order. int64 [R+1], int64 [T] -> int64 [T]
-
-    This is the reverse of the pre-order of the mirror image.
-    """
-    row = ragged.rows_of(offsets)
-    mirrored = trees.linearise(row, trees.mirror(heap, branching), "depth", branching)
-    return mirrored[(offsets[:-1] + offsets[1:] - 1)[row] - np.arange(heap.size)]
+    if notation == "postfix":
+        return offsets, trees.post_order(offsets, heap, branching)
+    return offsets, trees.linearise(ragged.rows_of(offsets), heap, "depth", branching)
 
 
 def _infix(offsets: I64, heap: I64, branching: int) -> tuple[I64, I64]:
     """The offsets int64 [R+1] and the places int64 [S] of `written`, with brackets.
 
-    A subtree of n nodes, of which i are inner ones, takes n + 2i symbols. Before it come the whole subtrees to its
-    left, an opening bracket for each of its ancestors, and the operator of each ancestor that it is not in the first
-    child of.
+    Symbols are sorted by their paths, which have a digit for each step. Below an inner node, they come in the order:
+    its opening bracket, its first child, its own symbol, its other children, its closing bracket.
     """
-    depth = Tree(branching).level(heap)
-    prefix, postfix = _prefix(offsets, heap, branching), _postfix(offsets, heap, branching)
-    # n is the rank in post-order minus the rank in pre-order, plus the depth and 1.
-    nodes = _rank(postfix) - _rank(prefix) + depth + 1
-    leaf, width = nodes == 1, nodes + 2 * (nodes // branching)
-    inner, child = trees.children(offsets, leaf, branching)  # with the first child of each inner node
-    # Of the nodes before each one in pre-order, `depth` are its ancestors. The rows before count as they are written.
-    opened = ~leaf[prefix]
-    begin = np.empty_like(heap)
-    begin[prefix] = np.arange(heap.size) + 2 * (np.cumsum(opened) - opened)
-    begin += _later_steps(heap, depth, branching) - 2 * depth
-    cut = ragged.offsets_of(width[offsets[:-1]])
-    index = np.empty(cut[-1], dtype=np.int64)
-    index[begin[leaf]] = np.flatnonzero(leaf)
-    index[begin[inner]] = OPENING
-    index[begin[inner] + 1 + width[child]] = inner
-    index[begin[inner] + width[inner] - 1] = CLOSING
-    return cut, index
-
-
-def _rank(order: I64) -> I64:
-    """The inverse of a permutation. int64 [T] -> int64 [T]"""
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return rank
-
-
-def _later_steps(heap: I64, depth: I64, branching: int) -> I64:
-    """The number of steps on the way to each node that lead to a child that is not the first. int64 [T] -> int64 [T]"""
-    tree, steps = Tree(branching), np.zeros_like(heap)
-    for up in range(int(depth.max(initial=0))):
-        below = np.flatnonzero(depth > up)
-        steps[below] += tree.branch(tree.ancestor(heap[below], np.full(below.size, up))) > 0
-    return steps
+    tree, row, level = Tree(branching), ragged.rows_of(offsets), Tree(branching).level(heap)
+    prefix = trees.linearise(row, heap, "depth", branching)
+    inner = prefix[np.append(level[prefix][1:] > level[prefix][:-1], False)]  # its first child follows each of these
+    opening, closing = np.full_like(inner, OPENING), np.full_like(inner, CLOSING)
+    own = np.zeros_like(heap)
+    own[inner] = 2
+    node = np.concatenate([np.arange(heap.size), inner, inner])  # of each symbol
+    last = np.concatenate([own, np.zeros_like(inner), np.full_like(inner, branching + 2)])
+    steps, digits = level[node], []
+    for step in range(1, int(level.max(initial=0)) + 2):
+        child = tree.branch(tree.ancestor(heap[node], np.maximum(steps - step, 0)))
+        digits.append(np.where(step <= steps, child + 1 + (child > 0), np.where(step == steps + 1, last, 0)))
+    line = np.lexsort([*digits[::-1], row[node]])
+    cut = ragged.offsets_of(np.bincount(row[node], minlength=offsets.size - 1))
+    return cut, np.concatenate([np.arange(heap.size), opening, closing])[line]

@@ -12,10 +12,10 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.structure import Tree, trees
+from ape_cli.structure import trees
 from ape_cli.structure.trees import Bool
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._trees import UniqueTrees
+from ape_cli.tasks._trees import UniqueTrees, mean_nodes
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
@@ -53,12 +53,7 @@ class TreeOps(UniqueTrees):
     form_options = ("branching", "binarise", "mirror")
     ops = ("extract", "flip-extract", "truncate", "no-op")
 
-    mirror: str = option(
-        "all",
-        "What flip-extract reverses: the children of all nodes, or of the root.",
-        late=True,
-        among=("all", "root"),
-    )
+    mirror: str = option("all", "Where flip-extract reverses children: all or root.", late=True, among=("all", "root"))
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""
@@ -66,7 +61,7 @@ class TreeOps(UniqueTrees):
 
     def expected_tokens(self) -> float:
         """The expected number of nodes of a source that has the mean depth, rounded."""
-        return trees.mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
+        return mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
 
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`"""
@@ -75,14 +70,11 @@ class TreeOps(UniqueTrees):
         symbol = FIRST_SYMBOL + self._unique(offsets, leaf, rng.child(key, "symbols"))
         pointed = self.point(offsets, leaf, rng.child(key, "node"))
         op = self.choose(rng.child(key, "operator"))
-        # Each row gets two nodes before its tree: the operator at heap index 1 and the index leaf at 2.
-        cut = offsets + 2 * np.arange(offsets.size)
-        position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
-        index = np.arange(heap.size) + 2 * (ragged.rows_of(offsets) + 1)
-        position[index], symbols[index] = trees.graft(heap, 3, self.branching), symbol
-        position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
-        position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
-        return Source(offsets=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
+        one_each, one = np.arange(depth.size + 1), np.ones_like(depth)
+        operator = (one_each, one, FIRST_SYMBOL + self.leaves + self.operators + op)
+        tree = (offsets, trees.graft(heap, 3, self.branching), symbol)
+        cut, position, symbols = ragged.beside(operator, (one_each, 2 * one, symbol[pointed]), tree)
+        return Source(cut, position, symbols, depth, op, chosen=heap[pointed])
 
     def point(self, offsets: I64, leaf: Bool, key: U64) -> I64:
         """The index of the chosen node of each row. int64 [R + 1], bool [T], uint64 [R] -> int64 [R]"""
@@ -96,26 +88,15 @@ class TreeOps(UniqueTrees):
         """The target of each source: the result of the operator."""
         assert source.op is not None
         assert source.chosen is not None
-        k, tree, rows = self.branching, Tree(self.branching), source.size.size
-        # Take all nodes but the operator and the index leaf, with heap indices counted from the tree's own root.
-        inner = source.offsets - 2 * np.arange(rows + 1)
-        row = ragged.rows_of(inner)
-        index = 2 * (row + 1)
-        index += np.arange(row.size)
-        heap, symbol = trees.reroot(source.position[index], 3, k), source.symbol[index]
-        down = tree.level(heap)
-        down -= tree.level(source.chosen)[row]
-        np.maximum(down, 0, out=down)
-        root = source.chosen[row]
-        inside = tree.ancestor(heap, down) == root
+        row, heap, symbol, down = self._tree_of(source)
         truncating, whole = (source.op == TRUNCATE)[row], (source.op == NO_OP)[row]
-        kept = np.flatnonzero(whole | (inside ^ truncating) | (heap == root))
+        kept = np.flatnonzero(whole | ((down >= 0) ^ truncating) | (down == 0))
         row, heap, down = row[kept], heap[kept], down[kept]
         extracting = source.op <= FLIP_EXTRACT
-        heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # as `trees.reroot` does
+        heap -= ((source.chosen - 1) * extracting)[row] * trees.power(self.branching, np.maximum(down, 0))
         flipped = np.flatnonzero((source.op == FLIP_EXTRACT)[row])
-        heap[flipped] = (trees.mirror if self.mirror == "all" else trees.reverse_root)(heap[flipped], k)
-        return Tokens(ragged.offsets_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
+        heap[flipped] = (trees.mirror if self.mirror == "all" else trees.reverse_root)(heap[flipped], self.branching)
+        return Tokens(ragged.offsets_of(np.bincount(row, minlength=source.size.size)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:
         """The symbol of the chosen root for `truncate`, which makes it a leaf; else -1. int64 [R] each -> int64 [R]"""

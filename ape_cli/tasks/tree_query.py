@@ -15,7 +15,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._trees import EVERY, NONE, UniqueTrees
+from ape_cli.tasks._trees import EVERY, NONE, UniqueTrees, mean_nodes
 
 SUBTREE, NODE, PARENT, ANCESTOR = range(4)
 
@@ -89,7 +89,7 @@ class TreeQuery(UniqueTrees):
     @cached_property
     def _measured_tokens(self) -> float:
         """See `mean_tokens`."""
-        nodes = trees.mean_nodes(round(self.depth_mean), self.branching)
+        nodes = mean_nodes(round(self.depth_mean), self.branching)
         return self._measured("queries", nodes, lambda source: np.diff(source.offsets))
 
     def draw(self, key: U64) -> Source:
@@ -104,17 +104,11 @@ class TreeQuery(UniqueTrees):
         op = rng.below(rng.child(key, "operator"), 4)
         addressed, chosen = self._question(heap, offsets, leaf, op, rng.child(key, "node"))
         counts, chain, chain_symbol = self._addresses(heap, symbol, addressed)
-        # Each row has the operator at heap index 1, `at` at 2, its addresses, and its tree.
-        cut = ragged.offsets_of(2 + counts + np.diff(offsets))
-        position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
-        first = self._first_operator
-        position[cut[:-1]], symbols[cut[:-1]] = 1, first + op
-        position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, first + 4
-        index = ragged.ranges(cut[:-1] + 2, ragged.offsets_of(counts))
-        position[index], symbols[index] = chain, chain_symbol
-        index = ragged.ranges(cut[:-1] + 2 + counts, offsets)
-        position[index], symbols[index] = trees.graft(heap, 3, self.branching), symbol
-        return Source(offsets=cut, position=position, symbol=symbols, size=depth, op=op, chosen=chosen)
+        one_each, one, first = np.arange(depth.size + 1), np.ones_like(depth), self._first_operator
+        query = (one_each, one, first + op), (one_each, 2 * one, (first + 4) * one)
+        tree = (offsets, trees.graft(heap, 3, self.branching), symbol)
+        cut, position, symbols = ragged.beside(*query, (ragged.offsets_of(counts), chain, chain_symbol), tree)
+        return Source(cut, position, symbols, depth, op, chosen)
 
     def _question(self, heap: I64, offsets: I64, leaf: np.ndarray, op: I64, key: U64) -> tuple[I64, I64]:
         """Draw the addressed nodes of each row, and find the node that is the answer.
@@ -175,17 +169,11 @@ class TreeQuery(UniqueTrees):
         """The target of each source: the subtree at the chosen node, or this node alone."""
         assert source.op is not None
         assert source.chosen is not None
-        k, tree, rows = self.branching, Tree(self.branching), source.size.size
-        root = np.flatnonzero(source.position == 3)
-        offsets = ragged.offsets_of(source.offsets[1:] - root)
-        index, row = ragged.ranges(root, offsets), ragged.rows_of(offsets)
-        heap, top = trees.reroot(source.position[index], 3, k), source.chosen[row]
-        down = np.maximum(tree.level(heap) - tree.level(source.chosen)[row], 0)
-        inside = (tree.ancestor(heap, down) == top) & ((heap == top) | (source.op == SUBTREE)[row])
-        kept = np.flatnonzero(inside)
-        row, down = row[kept], down[kept]
-        heap = heap[kept] - (source.chosen - 1)[row] * trees.power(k, down)  # as `trees.reroot` does
-        return Tokens(ragged.offsets_of(np.bincount(row, minlength=rows)), heap, source.symbol[index[kept]])
+        row, heap, symbol, down = self._tree_of(source)
+        kept = np.flatnonzero((down == 0) | ((down > 0) & (source.op == SUBTREE)[row]))
+        row = row[kept]
+        heap = heap[kept] - (source.chosen - 1)[row] * trees.power(self.branching, down[kept])  # as `trees.reroot` does
+        return Tokens(ragged.offsets_of(np.bincount(row, minlength=source.size.size)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:
         """`EVERY` symbol is a leaf of a target that is a label; `NONE` for `subtree`. int64 [R] each -> int64 [R]"""

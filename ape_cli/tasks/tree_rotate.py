@@ -58,12 +58,7 @@ class TreeRotate(PlainTrees):
     form_options = ("branching", "binarise", "rotation")
     default_for = "tree(k)"
 
-    rotation: str = option(
-        "mirror",
-        "Operation: mirror, root (mirror only the root), or right (rotate all subtrees to the right).",
-        late=True,
-        among=tuple(_STORED_VALUES),
-    )
+    rotation: str = option("mirror", "Operation: mirror, root or right.", late=True, among=tuple(_STORED_VALUES))
 
     @property
     def parameters(self) -> dict[str, Any]:

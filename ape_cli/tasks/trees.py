@@ -27,8 +27,8 @@ from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks import Tokens, check_whole
-from ape_cli.tasks._base import FixedRows, SplitRows
-from ape_cli.tasks._tree_corpus import UNKNOWN, Corpus, LabelledTrees, TreeOptions, corpus, described, maskable
+from ape_cli.tasks._base import FixedRows
+from ape_cli.tasks._tree_corpus import Corpus, LabelledTrees, TreeOptions, corpus, described, maskable
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
 _BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once
@@ -36,35 +36,12 @@ Sides = tuple[Tokens, Tokens]  # the source and the target of each row
 
 
 @dataclass(frozen=True)
-class TreePortion(LabelledTrees, SplitRows):
-    """Rows of one split."""
+class TreeRows(LabelledTrees):
+    """The trees of some rows, with what a task needs to draw at random."""
 
     seed: int
-    first: int  # number of its first row in the split
     task: UserTrees
     labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
-
-    def part(self, rows: range) -> TreePortion:
-        """Some of its rows. `rows` are row numbers of the split, one after the other."""
-        return replace(self.take(np.arange(rows.start, rows.stop) - self.first), first=rows.start)
-
-    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """These rows as a table with the schema of a shard, and 0, because no row is shared."""
-        number = np.arange(rows.start, rows.stop, rows.step)
-        source, target = self.take(number - self.first).sides()
-        size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.offsets[:-1])
-        line = self._linear(source, self.task.source_order or self.task.order)
-        answer = self._linear(target, self.task.order)
-        return sequence_rows.table(number.astype(np.uint64), line, answer, size, None, []), 0
-
-    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
-        """The rows of one side in an order: offsets [R+1], positions [T] and symbols [T]."""
-        line = trees.linearise(ragged.rows_of(tokens.offsets), tokens.position, order or "breadth", self.task.stored)
-        return tokens.offsets, tokens.position[line], tokens.symbol[line]
-
-    def sides(self) -> Sides:
-        """The source and the target of each row, in any order of the nodes."""
-        return TASKS[self.task.task](self)
 
     @property
     def stream(self) -> U64:
@@ -91,18 +68,18 @@ class TreePortion(LabelledTrees, SplitRows):
         return Tokens(self.trees.offsets, self.trees.heap(self.task.branching), self.symbols)
 
 
-def _copy(rows: TreePortion) -> Sides:
+def _copy(rows: TreeRows) -> Sides:
     """The target is the tree."""
     return rows.whole(), rows.whole()
 
 
-def _rotate(rows: TreePortion) -> Sides:
+def _rotate(rows: TreeRows) -> Sides:
     """The target is the tree with the children of each node in reverse order."""
     source = rows.whole()
     return source, replace(source, position=rows.trees.mirrored().heap(rows.task.branching))
 
 
-def _mask(rows: TreePortion) -> Sides:
+def _mask(rows: TreeRows) -> Sides:
     """Labels are hidden in the source, and the target has a tag for each node: its label if that is hidden.
 
     Of m nodes that may be hidden, `mask_rate` * m are, rounded down or up so that this is the mean.
@@ -120,7 +97,7 @@ def _mask(rows: TreePortion) -> Sides:
     return source, replace(whole, symbol=np.where(hidden, whole.symbol, PAD))
 
 
-def _query(rows: TreePortion) -> Sides:
+def _query(rows: TreeRows) -> Sides:
     """The source is <query>(<at>(path), tree), and the target is the subtree at the end of the path.
 
     `<at>` is at heap index 2 and the root of the tree at 3. The steps of the path are a chain of first children below
@@ -138,21 +115,14 @@ def _query(rows: TreePortion) -> Sides:
     step, of = ragged.indices_of(chain), ragged.rows_of(chain)
     branch = tree.branch(tree.ancestor(whole.position[node][of], steps[of] - 1 - step))
     first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
-    head = np.arange(nodes.size)
-    row = np.concatenate([head, head, of, ragged.rows_of(forest.offsets)])
-    position = [
-        np.ones_like(head),
-        np.full_like(head, 2),
-        trees.graft(tree.level_start(step + 1), 2, k),
-        trees.graft(whole.position, 3, k),
-    ]
-    symbol = [np.full_like(head, first), np.full_like(head, first + 1), first + 2 + branch, whole.symbol]
-    line = np.argsort(row, kind="stable")
-    offsets = ragged.offsets_of(2 + steps + nodes)
-    return Tokens(offsets, np.concatenate(position)[line], np.concatenate(symbol)[line]), target
+    one_each, one = np.arange(nodes.size + 1), np.ones_like(nodes)
+    query = (one_each, one, first * one), (one_each, 2 * one, (first + 1) * one)
+    path = (chain, trees.graft(tree.level_start(step + 1), 2, k), first + 2 + branch)
+    nodes_below = (forest.offsets, trees.graft(whole.position, 3, k), whole.symbol)
+    return Tokens(*ragged.beside(*query, path, nodes_below)), target
 
 
-TASKS: dict[str, Callable[[TreePortion], Sides]] = {
+TASKS: dict[str, Callable[[TreeRows], Sides]] = {
     "copy": _copy,
     "rotate": _rotate,
     "query": _query,
@@ -167,23 +137,20 @@ def extra_names(task: str, branching: int) -> list[str]:
     return names.get(task, [])
 
 
-def without_shared(splits: dict[str, TreePortion]) -> dict[str, TreePortion]:
+def without_shared(splits: dict[str, TreeRows]) -> dict[str, TreeRows]:
     """The splits without rows whose source is also in an earlier split. Different trees can have one, with masks."""
     seen: set[int] = set()
     apart = {}
-    for split, part in splits.items():
-        hashes: list[int] = []
-        at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
-        for first in range(0, len(part), at_once):
-            source, _ = part.part(range(first, min(len(part), first + at_once))).sides()
-            hashes += rng.content(source.offsets, source.position, source.symbol).tolist()
-        apart[split] = part.take(np.array([row for row, h in enumerate(hashes) if h not in seen], dtype=np.int64))
+    for split, rows in splits.items():
+        source, _ = _mask(rows)
+        hashes = rng.content(source.offsets, source.position, source.symbol).tolist()
+        apart[split] = rows.take(np.array([row for row, h in enumerate(hashes) if h not in seen], dtype=np.int64))
         seen.update(hashes)
     return apart
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(TreeOptions, FixedRows[TreePortion]):
+class UserTrees(TreeOptions, FixedRows[TreeRows]):
     """A task on trees from your own files.
 
     `task` selects the target:
@@ -223,9 +190,6 @@ class UserTrees(TreeOptions, FixedRows[TreePortion]):
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")
-        if "min_count" in options and options.get("labels") == "anonymous":
-            got = f"`min_count={options['min_count']}`"
-            raise UsageError("anonymous labels have no counts", got=got, fix="leave it out")
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
@@ -328,22 +292,24 @@ class UserTrees(TreeOptions, FixedRows[TreePortion]):
         sha256 = hashlib.sha256(listed.encode()).hexdigest()
         return {**used, **read, "binarise": self.branching is None, "sha256": sha256}
 
-    @property
-    def why_none(self) -> str:
-        """Why a split has no rows: trees were held out for it, as for each split."""
-        names, merged = self._corpus.names, ""
-        if names and not self._corpus.label.all():
-            merged = f"; labels that are not in the vocabulary of {len(names) - 1:,}, which is that of the training "
-            merged += f"documents, are {UNKNOWN} (`labels`, `min_count`, `vocabulary`)"
-        return f"each tree that was held out is equal to one of an earlier split, or left out{merged}"
-
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""
         return described(self._source, self._corpus, len(self._corpus) - sum(self.available(seed).values()))
 
-    def _split(self, seed: int) -> dict[str, TreePortion]:
+    def _split(self, seed: int) -> dict[str, TreeRows]:
         chosen = self._corpus
-        every = TreePortion(chosen.trees, chosen.label, chosen.key, seed, 0, replace(self), len(self._label_names))
+        every = TreeRows(chosen.trees, chosen.label, chosen.key, seed, self, len(self._label_names))
         order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
         parts = {split: every.take(order[chosen.split[order] == number]) for number, split in enumerate(SPLITS)}
         return without_shared(parts) if self.task == "mask" else parts
+
+    def _table(self, row: I64, rows: TreeRows, seed: int) -> tuple[pa.Table, int]:
+        source, target = TASKS[self.task](rows.take(row))
+        size = np.maximum.reduceat(Tree(self.stored).level(source.position), source.offsets[:-1])
+        line, answer = self._linear(source, self.source_order or self.order), self._linear(target, self.order)
+        return sequence_rows.table(row.astype(np.uint64), line, answer, size, None, []), 0
+
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
+        """The rows of one side in an order: offsets [R+1], positions [T] and symbols [T]."""
+        line = trees.linearise(ragged.rows_of(tokens.offsets), tokens.position, order or "breadth", self.stored)
+        return tokens.offsets, tokens.position[line], tokens.symbol[line]

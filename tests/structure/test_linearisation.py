@@ -13,15 +13,12 @@ from ape_cli.core.errors import DataError
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.experiment.choice import find_dataset
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
-from ape_cli.structure import linearisation
-from ape_cli.sweep import planning
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests import recursive
-from tests.conftest import ape, grid_of, points_of, write
+from tests.conftest import ape, write
 from tests.tasks.contract import ORDERS, sides
 
 CPU = torch.device("cpu")
@@ -36,15 +33,6 @@ def tree_data(folder: Path, order: str, task: str = "tree-rotate", **options) ->
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return tree_data(tmp_path_factory.mktemp("mixed") / "mixed", "breadth-to-depth")
-
-
-def test_names_and_orders_belong_together() -> None:
-    assert set(linearisation.NAMES) == set(ORDERS)
-    for order in ORDERS:
-        source, target = sides(order)
-        assert linearisation.name(target, source) == order
-        assert linearisation.parse(order) == (target, None if source == target else source)
-    assert linearisation.name(None) is None
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -85,17 +73,8 @@ def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: 
     assert "breadth-first sources, depth-first targets" in card
 
 
-def test_an_order_of_the_source_that_the_preset_does_not_have_is_refused(here: Path) -> None:
-    words = ["train", "--scheme", "rope", "--task", "tree-copy", "--preset", "neurips", "--device", "cpu", "--dry-run"]
-    told = ape(*words, "--order", "depth", "--source-order", "depth", code=2)[1]
-    assert "preset neurips writes source trees breadth first" in told
-    for orders, name in ((("--order", "depth"), "breadth-to-depth"), (("--source-order", "depth"), "depth-to-breadth")):
-        plan = json.loads(ape(*words, *orders, "--json")[0])
-        assert Path(plan["dataset"]).name == f"tree-copy-{name}-neurips"
-
-
-def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
-    """From `ape train` to the table. The sweep of the same trial finds it finished."""
+def test_runs_and_reports_use_its_name(here: Path) -> None:
+    """From `ape train` to the table."""
     ape("train", "--scheme", "rope", "--task", "tree-copy", "--order", "depth", "--source-order", "breadth", *TINY)
     assert open_dataset("datasets/tree-copy-breadth-to-depth-tiny").order == "breadth-to-depth"
     (folder,) = Path("results/runs").iterdir()
@@ -104,15 +83,6 @@ def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
     assert "tree-copy/breadth-to-depth" in ape("report", "--format", "markdown")[0]
     found, _ = evaluations.scores(open_registry("results"))
     assert set(found["order"]) == {"breadth-to-depth"}
-    one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
-    again = "".join(ape("sweep", *one_trial, *TINY))
-    assert "1 trial: 1 finished, nothing to do" in again, again
-    assert "Tree tasks, token accuracy" in again  # the table of scores
-    # the plan of a sweep knows the run by its data, also if the dataset is gone
-    fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
-    points = points_of([grid_of(fields)], "tiny")
-    items, _ = planning.plan(points, open_registry("results"), here / "none")
-    assert [(item.name, item.state) for item in items] == [(folder.name, "finished")]
 
 
 def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: Dataset) -> None:
@@ -124,17 +94,3 @@ def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: D
     with pytest.raises(DataError, match="another task or order") as error:
         evaluate.evaluate(done, same, split="test", decode="teacher", device=CPU)
     assert "tree-rotate breadth-to-depth" in str(error.value)
-    longer = tree_data(tmp_path / "deeper", "breadth-to-depth", depth_mean=4)
-    for decode in ("teacher", "greedy"):
-        scores = evaluate.evaluate(done, longer, split="test", decode=decode, device=CPU)
-        assert scores["overall"]["rows"] == 20
-
-
-def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "ape_cli")
-    wanted = ("depth", "breadth-to-depth")
-    for order in wanted:
-        tree_data(tmp_path / order, order)
-    for order in wanted:
-        find_dataset(ExperimentSpec(preset="tiny", scheme="rope", order=order), tmp_path)
-        assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")

@@ -22,15 +22,6 @@ def test_level_and_bit_length_at_the_edges() -> None:
         assert structure.Tree(2).level(array).tolist() == [max(0, v.bit_length() - 1) for v in values]
 
 
-def test_distances_worked_out_by_hand() -> None:
-    tree, seq = structure.parse_structure("tree(2)"), structure.parse_structure("seq")
-    by_hand = {(2, 3): 2, (4, 5): 2, (4, 6): 4, (1, 7): 2, (4, 2): 1}
-    for (x, y), steps_apart in by_hand.items():
-        assert int(tree.distance(torch.tensor(x), torch.tensor(y))) == steps_apart
-    assert int(tree.distance(torch.tensor(0), torch.tensor(1))) == 0  # SOS is at the root
-    assert int(seq.distance(torch.tensor(0), torch.tensor(5))) == 5
-
-
 def path(heap: int, branching: int) -> list[int]:
     """The branches from the root down, by repeated division."""
     branches = []
@@ -60,12 +51,6 @@ def test_trees_of_any_branching(branching: int) -> None:
             assert table[i, j] == len(x) + len(y) - 2 * shared
             if len(x) + len(y) <= tree.max_depth:
                 assert path(int(tree.compose(heaps[i], heaps[j])), branching) == x + y
-
-
-def test_children_of_a_ternary_tree_by_hand() -> None:
-    tree = structure.Tree(3)
-    assert [tree.ancestor(h, 1) for h in (2, 3, 4, 5, 7, 8, 13)] == [1, 1, 1, 2, 2, 3, 4]
-    assert (tree.max_depth, structure.Tree(2).max_depth) == (39, 62)  # 3^39 < 2^63 < 3^40
 
 
 def test_rings_and_products_by_hand() -> None:
@@ -99,8 +84,7 @@ def test_expressions_are_written_and_read() -> None:
     for text, plain in {
         "seq": "seq",
         " tree ( 2 ) ": "tree(2)",
-        "seq*(tree(3)*cyclic(6))": "seq*tree(3)*cyclic(6)",
-        "(grid(2))*seq": "grid(2)*seq",
+        "seq * tree(3)*cyclic(6)": "seq*tree(3)*cyclic(6)",
         "seq*seq": "grid(2)",
     }.items():
         assert structure.parse_structure(text).expression == plain
@@ -108,17 +92,12 @@ def test_expressions_are_written_and_read() -> None:
 
 
 def test_a_wrong_expression_is_one_error() -> None:
-    for text, message in [
-        ("seq*tre(2)", r"tre\(2\) is not a structure"),
-        ("seq+seq", r"seq \+ seq is not a structure"),
-        ("tree(1)", "2 to 1000"),
-        ("grid(99999999999999999999999)", "2 to 16"),
-        ("cyclic(True)", "the number of cyclic"),
-        ("*".join(["grid(16)"] * 2), "32 factors"),
-        *((text, "bad structure") for text in ("", "seq*", "(seq", "tree", "tree(²)", "tree(002)", "tree(k=2)", "\0")),
-        *((text, "200 characters") for text in ("(" * 5000 + "seq", "cyclic(" + "2" * 5000 + ")")),
+    for text in [
+        *("seq*tre(2)", "seq+seq", "tree(1)", "tree(1001)", "grid(99999999999999999999999)", "cyclic(True)"),
+        *("", "seq*", "(seq)", "seq(2)", "tree", "tree(²)", "tree(002)", "tree(k=2)", "\0", "seq" + "*seq" * 16),
+        *("*".join(["grid(16)"] * 2), "(" * 5000 + "seq", "cyclic(" + "2" * 5000 + ")"),
     ]:
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match="bad structure"):
             structure.parse_structure(text)
 
 
@@ -126,34 +105,22 @@ def test_what_a_structure_is_read_from() -> None:
     """Each coordinate comes from the data's own or, for `seq` and `cyclic(n)`, from the linearisation."""
     line = structure.LINE
     for wanted, own, expected in [
-        ("tree(2)", "tree(2)", [0]),
         ("seq", "tree(2)", [line]),
         ("seq*tree(2)", "tree(2)", [line, 0]),
         ("tree(3)", "tree(2)", None),
         ("grid(2)", "seq*seq", [0, 1]),
         ("grid(2)*seq", "grid(2)", [0, 1, line]),
-        ("seq*grid(2)", "grid(2)", [line, 0, 1]),
-        ("grid(3)", "grid(2)", None),
         ("grid(2)", "seq", None),  # the same place cannot be read twice
-        ("seq*cyclic(7)", "seq", [line, line]),
         ("cyclic(6)", "cyclic(6)", [0]),
         ("cyclic(5)", "cyclic(6)", None),  # a ring is read as itself or not at all
         ("tree(2)", "seq*tree(2)", [1]),  # projections of a product
-        ("seq", "seq*tree(2)", [0]),
-        ("grid(2)", "grid(2)*seq", [0, 1]),
         ("seq", "grid(2)*seq", [2]),
-        ("grid(2)", "tree(4)*grid(2)", [1, 2]),
         ("tree(2)*seq", "seq*tree(2)", [1, 0]),  # in any order
         ("line", "seq*tree(2)", [line]),  # products with the linearisation
-        ("line*tree(2)", "seq*tree(2)", [line, 1]),
         ("seq*line*tree(2)", "seq*tree(2)", [0, line, 1]),
-        ("seq*seq*tree(2)", "seq*tree(2)", [0, line, 1]),
         ("cyclic(7)*tree(2)", "seq*tree(2)", [line, 1]),
-        ("line", "tree(2)", [line]),
         ("line*seq", "tree(2)", None),  # the same place cannot be read twice
-        ("tree(2)*tree(2)", "seq*tree(2)", None),
         ("tree(2)", "tree(2)*tree(2)", [0]),
-        ("tree(3)", "seq*tree(2)", None),
         ("seq", "grid(3)", [line]),  # a grid is read completely or not at all
     ]:
         assert structure.columns(structure.parse_structure(wanted), structure.parse_structure(own)) == expected, (
@@ -167,10 +134,8 @@ def test_what_is_left_out_makes_positions_equal() -> None:
     for wanted, own, expected in [
         ("tree(2)", "seq*tree(2)", ["seq"]),
         ("seq", "seq*tree(2)", ["tree(2)"]),
-        ("seq", "grid(2)*seq", ["grid(2)"]),
         ("seq*tree(2)", "seq*tree(2)", []),
         ("line", "seq*tree(2)", []),  # no two tokens have one place along the line
-        ("line*tree(2)", "seq*tree(2)", []),
         ("seq", "tree(2)", []),
         ("seq", "seq", []),
     ]:
@@ -182,13 +147,8 @@ def test_line_is_the_sequence_as_an_algebra() -> None:
     assert parse("line") != parse("seq")
     assert parse("line").algebra == parse("seq")
     assert parse("line*seq").algebra == parse("grid(2)")
-    assert parse("line*tree(2)").algebra == parse("seq*tree(2)")
-    assert parse("line*tree(2)").expression == "line*tree(2)"
     assert structure.matches("seq", parse("line"))
     assert structure.matches("grid(n)", parse("line*seq"))
-    assert not structure.matches("tree(k)", parse("line"))
-    for expression in ("seq", "tree(3)", "grid(2)", "cyclic(6)", "seq*tree(2)", "grid(2)*seq"):
-        assert parse(expression).algebra == parse(expression)
 
 
 def random_tree(rng: random.Random, k: int, depth: int) -> recursive.Tree:
@@ -205,21 +165,6 @@ def test_level_order_is_seen() -> None:
     assert trees.in_level_order(np.array([0, 0]), np.array([], dtype=np.int64))
     assert not trees.in_level_order(offsets, np.array([1, 3, 2, 1, 6, 7, 1]))
     assert not trees.in_level_order(offsets, np.array([1, 2, 3, 1, 7, 6, 1]))
-
-
-@pytest.mark.parametrize("k", [2, 3, 5])
-def test_binarised_is_left_child_right_sibling(k: int) -> None:
-    """The formula on heap indices, compared with trees of pointers. Pre-order is kept."""
-    rng = random.Random(k)
-    for _ in range(200):
-        tree = random_tree(rng, k, 4)
-        binary = recursive.binarise(tree)
-        assert recursive.unbinarise(binary) == tree
-        symbols, heap = (list(x) for x in zip(*recursive.pre_order(tree, k), strict=True))
-        binarised = trees.binarise(np.array(heap), k)
-        assert list(zip(symbols, binarised.tolist(), strict=True)) == recursive.linear_binary(binary, "depth")
-        row = np.zeros(len(heap), dtype=np.int64)
-        assert trees.linearise(row, binarised, "depth").tolist() == list(range(len(heap)))
 
 
 @pytest.mark.parametrize("k", [2, 3, 31])
@@ -248,23 +193,6 @@ def test_linearisations_of_any_branching(k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_subtree_operations_on_paths(k: int) -> None:
-    heap = np.arange(1, 400)
-
-    def paths(heaps: np.ndarray) -> list[list[int]]:
-        return [path(h, k) for h in heaps.tolist()]
-
-    for root in (1, 2, 5, 13):
-        above = path(root, k)
-        inside = [p[: len(above)] == above for p in paths(heap)]
-        below = heap[inside]
-        assert paths(trees.reroot(below, root, k)) == [p[len(above) :] for p in paths(below)]
-        assert (trees.reroot(trees.graft(heap, root, k), root, k) == heap).all()
-        assert paths(trees.graft(heap, root, k)) == [above + p for p in paths(heap)]
-    assert paths(trees.mirror(heap, k)) == [[k - 1 - b for b in p] for p in paths(heap)]
-
-
-@pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_mirror_image_at_the_greatest_depth(k: int) -> None:
     """The last level that fits: its first and last index are exchanged without overflow."""
     tree = structure.Tree(k)
@@ -285,3 +213,11 @@ def test_a_field_is_an_expression_in_json_and_a_structure_in_memory() -> None:
     for wrong in ("tree(1)", "(" * 5000, 3, ["seq"]):
         with pytest.raises(ValidationError, match="bad structure"):
             Model.model_validate({"structure": wrong})
+
+
+def test_the_deepest_binarised_trees() -> None:
+    """62 levels of a binarised tree: a chain of first children, and one node with 62 children."""
+    chain = trees.RankedTrees(np.array([0, 63]), np.arange(-1, 62), np.zeros(63, dtype=np.int64))
+    assert chain.heap(None)[-1] == 2**62
+    wide = trees.RankedTrees(np.array([0, 63]), np.array([-1] + [0] * 62), np.array([0, *range(62)]))
+    assert wide.heap(None)[-1] == (2**62 + 2**62 - 1) - 2**61  # one step to the left, then 61 to the right

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
 from ape_cli.core import ragged
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks.addition import carried
-from tests.tasks.contract import check_uniform, count_of, in_splits, names_of, rows, source_of
+from tests.tasks.contract import check_uniform, count_of, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -23,7 +22,6 @@ FORMS: list[dict[str, Any]] = [
     {"index_hints": True, "index_symbols": 60},
     {"index_hints": True, "index_symbols": 60, "reverse": True, "random_start": True, "base": 36},
     {"index_hints": True, "index_symbols": 60, "pad": True, "random_start": True},
-    {"digits_mean": 1.2, "digits_std": 0.5, "base": 3},
     {"digits_mean": 600, "digits_std": 50},
     {"digits_mean": 1.2, "digits_std": 0.5, "base": 2, "pad": True, "reverse": True}
     | {"index_hints": True, "index_symbols": 6},
@@ -70,38 +68,6 @@ def check_hints(parts: list[list[str]], task: Any) -> None:
         assert task.random_start or offsets == {0}
 
 
-@pytest.mark.parametrize(
-    ("form", "source", "target"),
-    [
-        ({}, "9 9 + 1", "1 0 0"),
-        ({}, "0 + 0", "0"),
-        ({}, "5 + 3 0 7", "3 1 2"),
-        ({}, "4 4 5 + 5 5 4", "9 9 9"),
-        ({"reverse": True}, "9 9 + 1", "0 0 1"),
-        ({"pad": True}, "0 9 9 + 0 0 1", "1 0 0"),
-        ({"pad": True}, "0 0 + 0 0", "0 0"),
-        ({"pad": True, "reverse": True}, "2 1 0 + 3 0 0", "5 1 0"),
-        ({"base": 16}, "f f + f f", "1 f e"),
-        ({"base": 2}, "1 + 1 1", "1 0 0"),
-        ({"index_hints": True, "index_symbols": 9}, "#1 1 #0 2 + #0 9", "#1 2 #0 1"),
-        ({"index_hints": True, "index_symbols": 9}, "#4 5 #3 2 + #4 7 #3 9", "#5 1 #4 3 #3 1"),
-        ({"index_hints": True, "index_symbols": 9, "reverse": True}, "#6 5 + #6 2 #7 8 #8 1", "#6 7 #7 8 #8 1"),
-    ],
-    ids=str,
-)
-def test_sums_by_hand(form: dict[str, Any], source: str, target: str) -> None:
-    """Each sum stands in a batch between two other sums."""
-    task = tasks.make("addition", digits_mean=3, digits_std=0, **form)
-    before = "9 9 + 9 9"
-    if task.pad:
-        before = "9 9 0 + 9 9 0" if task.reverse else "0 9 9 + 0 9 9"
-    if task.index_hints:
-        before = "#0 9 #1 9 + #0 9 #1 9" if task.reverse else "#1 9 #0 9 + #1 9 #0 9"
-    if task.base == 2:
-        before = "1 1 + 1 1"
-    assert names_of(task, task.target(source_of(task, [before, source, before])))[1] == target
-
-
 @pytest.mark.parametrize("base", [2, 3, 10])
 def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
     """base^n - 1 and 1: one carry passes through all places. No carry reaches the next sum."""
@@ -122,31 +88,20 @@ def test_numbers_are_drawn_as_described() -> None:
     """Lengths are those of the normal distribution; leading digits are 1..9, the others 0..9, all of them uniform."""
     first: Counter[str] = Counter()
     others: Counter[str] = Counter()
-    lengths, alike = [], 0
+    lengths = []
     for row in rows("addition", count=20_000, digits_mean=6, digits_std=1.5)[1]:
         numbers = "".join(row["source"]).split("+")
         lengths += map(len, numbers)
-        alike += numbers[0] == numbers[1]
         for number in numbers:
             if len(number) > 1:
                 first[number[0]] += 1
                 others.update(number[1:])
-    assert alike < 5  # the two numbers have streams of their own
     assert abs(np.mean(lengths) - 6) < 4 * 1.5 / 40_000**0.5
     assert abs(np.corrcoef(lengths[::2], lengths[1::2])[0, 1]) < 0.03
     assert "0" not in first
     assert {name for row in rows("addition", digits_mean=1, digits_std=0)[1] for name in row["source"]} >= {"0"}
     check_uniform(first, 9)
     check_uniform(others, 10)
-
-
-def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
-    options = {"digits_mean": 3, "digits_std": 0, "index_hints": True, "index_symbols": 8, "random_start": True}
-    found = rows("addition", **options)[1]
-    first = Counter(row["source"][4] for row in found)  # of the ones of the first number
-    assert sorted(first) == ["#0", "#1", "#2", "#3", "#4"]  # a sum has up to 4 digits
-    check_uniform(first, 5)
-    assert any(row["target"][0] == "#7" for row in found)
 
 
 def test_there_are_as_many_index_symbols_as_needed() -> None:

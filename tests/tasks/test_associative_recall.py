@@ -13,12 +13,11 @@ from ape_cli import tasks
 from ape_cli.core import rng
 from ape_cli.storage import sequence_rows
 from ape_cli.tasks.associative_recall import distinct
-from tests.tasks.contract import check_uniform, in_splits, names_of, rows, source_of
+from tests.tasks.contract import check_uniform, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [
     {},
     {"pairs": 8, "queries": 3, "keys": 9, "values": 4},
-    {"pairs": 5, "keys": 5, "values": 1},
     {"pairs": 1, "keys": 3_000, "values": 500},
     {"sizes": (6, 2, 11), "keys": 11, "queries": 2},
     {"sizes": (6, 2, 11), "keys": 30},
@@ -49,7 +48,6 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
             {"pairs": 3, "length": 20, "keys": 5},
             {"sizes": (5, 2), "length": 20, "keys": 30},
             {"pairs": 4, "length": 64, "keys": 4095, "values": 4096, "filler": "blank"},
-            {"pairs": 3, "length": 20, "keys": 5, "filler": "blank"},
             {"pairs": 4, "length": 24, "keys": 12, "queries": 2, "filler": "blank"},
         ]
     ),
@@ -71,14 +69,6 @@ def test_tags_are_rederived(form: dict[str, Any], split: str) -> None:
         assert form.get("filler") != "blank" or names[2 * pairs :].count("blank") == form["length"] - 2 * pairs - asked
         more += sum(tag != "<pad>" for tag in tags) - pairs
     assert (more > 100) == (form["keys"] < 100 and form.get("filler") != "blank")
-
-
-def test_tags_by_hand() -> None:
-    """Two rows in one batch use the same keys for different values."""
-    task = tasks.make("associative-recall", pairs=2, keys=5, values=5, length=8, filler="blank")
-    texts = ["k4 v1 k0 v3 k0 blank k4 blank", "k0 v2 k4 v0 k0 blank k4 blank"]
-    found = names_of(task, task.target(source_of(task, texts, [2, 2])))
-    assert [text.replace("<pad>", "-") for text in found] == ["- - - - v3 - v1 -", "- - - - v2 - v0 -"]
 
 
 def test_older_datasets_stay_what_they_are() -> None:
@@ -103,13 +93,6 @@ def test_gaps_follow_the_power_law() -> None:
         assert ((counts - expected) ** 2 / expected).sum() < 30  # 7 degrees of freedom: p = 1e-4
 
 
-def test_answers_by_hand() -> None:
-    """Rows of different sizes in one batch, which use the same keys for different values."""
-    task = tasks.make("associative-recall", sizes=(1, 2, 3), keys=5, values=5)
-    texts = ["k4 v0 k4", "k4 v1 k0 v3 k0 k4", "k0 v2 k4 v2 k1 v4 k1 k0 k4"]
-    assert names_of(task, task.target(source_of(task, texts, [1, 2, 3]))) == ["v0", "v3 v1", "v4 v2 v2"]
-
-
 @pytest.mark.parametrize(("count", "bound"), [(2, 4), (3, 3), (1, 6), (4, 5)])
 def test_draws_without_repetition_are_uniform(count: int, bound: int) -> None:
     """Every ordered choice of distinct numbers occurs, with the same frequency."""
@@ -117,14 +100,6 @@ def test_draws_without_repetition_are_uniform(count: int, bound: int) -> None:
     counts, choices = Counter(map(tuple, drawn.tolist())), set(itertools.permutations(range(bound), count))
     assert set(counts) == choices
     check_uniform(counts, len(choices))
-
-
-def test_a_large_vocabulary_is_drawn_from_end_to_end() -> None:
-    drawn = distinct(rng.rows(3, "train", np.arange(2_000)), 30, 20_000)
-    assert (np.diff(np.sort(drawn, axis=1), axis=1) > 0).all()
-    assert 0 <= drawn.min() < 20
-    assert 19_980 < drawn.max() < 20_000
-    assert abs(drawn.mean() - 9_999.5) < 4 * 5_774 / 60_000**0.5
 
 
 def test_values_and_queries_are_uniform() -> None:

@@ -47,15 +47,5 @@ def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
     assert len(boxes) > (10 if options["side_std"] else 0)
 
 
-def test_a_turn_about_each_axis_by_hand() -> None:
-    """A box of 1 x 1 x 2 or one of its turns; the cell `b` is one step from the origin."""
-    for axis, before, after in [
-        ("x", (0, 1, 0), (0, 0, 1)),  # y becomes z
-        ("y", (0, 0, 1), (1, 0, 0)),  # z becomes x
-        ("z", (1, 0, 0), (0, 1, 0)),  # x becomes y
-    ]:
-        assert turned({(0, 0, 0): "a", before: "b"}, axis) == {(0, 0, 0): "a", after: "b"}
-
-
 def test_axes_are_uniform() -> None:
     check_uniform(Counter(row["op"] for row in rows("box-rotate", side_mean=2)[1]), 3)

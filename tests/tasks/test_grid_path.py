@@ -78,29 +78,6 @@ def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
     assert (task.structure, task.order, task.title) == ("grid(2)", None, "grid-path")
 
 
-def solved(maze: list[str]) -> list[str]:
-    task = tasks.make("grid-path")
-    lines = [list(line) for line in maze]
-    place = np.array([(i, j) for i, line in enumerate(lines) for j in range(len(line))])
-    symbol = np.array([task.id_names.index(name) for line in lines for name in line])
-    source = tasks.Source(np.array([0, symbol.size]), place, symbol, np.array([max(len(lines), len(lines[0]))]))
-    target = task.target(source)
-    for line in lines:
-        line[:] = [" " if name == "#" else "?" for name in line]
-    for (i, j), s in zip(target.position.tolist(), target.symbol.tolist(), strict=True):
-        assert lines[i][j] == "?"
-        lines[i][j] = task.id_names[s]
-    return ["".join(line) for line in lines]
-
-
-def test_paths_by_hand() -> None:
-    assert solved(["S.G", "#.#", "..."]) == ["***", " . ", "..."]
-    assert solved(["G.S", "#.#", "..."]) == ["***", " . ", "..."]  # the way back is the same
-    assert solved(["SG.", "#.#", "..."]) == ["**.", " . ", "..."]  # dead ends behind the goal are no way
-    assert solved([".#.", ".#.", "S.G"]) == [". .", ". .", "***"]
-    assert solved(["S#...", ".###.", "..G..", ".#.#.", ".#.#."]) == ["* ...", "*   .", "***..", ". . .", ". . ."]
-
-
 def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
     """2 x 3 rooms have 7 pairs and 15 spanning trees. The chance of each is counted over all orders of the pairs."""
     rooms = list(product(range(2), range(3)))
@@ -129,32 +106,6 @@ def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
     assert sum((found[t] - e) ** 2 / e for t, e in expected.items()) < 43  # 14 degrees of freedom: p = 1e-4
 
 
-def lightest(one: list[int], other: list[int], weight: list[int], count: int) -> list[int]:
-    """Kruskal's algorithm, with the numbers of the edges where the upper 40 bits of the weights are equal."""
-    group, taken = list(range(count)), []
-    for edge in sorted(range(len(one)), key=lambda e: (weight[e] >> 24, e)):
-        a, b = group[one[edge]], group[other[edge]]
-        if a != b:
-            taken.append(edge)
-            group = [a if g == b else g for g in group]
-    return sorted(taken)
-
-
-@pytest.mark.parametrize("numbered", [2**24, 0])  # with 0, there are more edges than numbers
-@pytest.mark.parametrize("weights", [2**63, 2**25])  # with 2^25, only two weights differ
-def test_the_lightest_trees_are_kruskal_s(monkeypatch: pytest.MonkeyPatch, weights: int, numbered: int) -> None:
-    """Ten random graphs with parallel edges, with nodes of their own."""
-    random = np.random.default_rng(1)
-    one, other = np.sort(random.integers(0, 30, (2, 800)), axis=0)
-    kept = one < other
-    graph = random.integers(0, 10, 800)[kept] * 30
-    one, other = one[kept] + graph, other[kept] + graph
-    weight = random.integers(0, weights, one.size, dtype=np.uint64)
-    monkeypatch.setattr(grid_path, "_MAX_NUMBERED", numbered)
-    found = grid_path.lightest_trees(one, other, weight, 300)
-    assert found.tolist() == lightest(one.tolist(), other.tolist(), weight.tolist(), 300)
-
-
 def test_ends_are_drawn_uniformly() -> None:
     """Mazes of 3 x 3 cells have seven free cells. Each ordered pair of them has the chance 1/42."""
     task = tasks.make("grid-path", side_mean=3, side_std=0)
@@ -164,10 +115,9 @@ def test_ends_are_drawn_uniformly() -> None:
     check_uniform(Counter(zip((free == 5).argmax(1).tolist(), (free == 6).argmax(1).tolist(), strict=True)), 42)
 
 
-@pytest.mark.parametrize(("mean", "std"), [(11.0, 2.0), (7.0, 1.0), (3.0, 2.0), (4.4, 1.0)])
-def test_sides_are_independent(mean: float, std: float) -> None:
+def test_sides_are_independent() -> None:
     """Their means are tested with those of all tasks."""
-    drawn = tasks.make("grid-path", side_mean=mean, side_std=std).draw(np.arange(10_000, dtype=np.uint64))
+    drawn = tasks.make("grid-path", side_mean=4.4, side_std=1.0).draw(np.arange(10_000, dtype=np.uint64))
     sides = drawn.position[drawn.offsets[1:] - 1] + 1
     assert sides.min() >= 3
     assert abs(np.corrcoef(sides.T)[0, 1]) < 4 / 100

@@ -46,12 +46,3 @@ def test_sides_are_independent_and_rounded() -> None:
     assert (abs(sides.mean(axis=0) - 10.0) < 4 / 20_000**0.5).all()
     assert (abs(sides.std(axis=0) - np.sqrt(1 + 1 / 12)) < 0.03).all()  # rounding adds a twelfth to the variance
     assert abs(np.corrcoef(sides.T)[0, 1]) < 4 / 20_000**0.5
-
-
-def test_means_worked_out_by_hand() -> None:
-    assert tasks.make("grid-copy", side_mean=3, side_std=0).mean_size == 3.0
-    assert tasks.make("grid-copy", side_mean=3, side_std=0).mean_tokens == 9.0
-    # sides of 10 or 11 with equal chance; the longer one is 11 in three cases of four
-    even = tasks.make("grid-copy", side_mean=10.5, side_std=0.1)
-    assert abs(even.mean_size - 10.75) < 1e-6
-    assert abs(even.mean_tokens - 10.5**2) < 1e-5

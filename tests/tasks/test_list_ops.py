@@ -1,4 +1,4 @@
-"""list-ops and list-ops-tree: values re-derived by recursion, and the two forms hold the same rows."""
+"""list-ops and list-ops-tree: values re-derived by recursion."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
 from tests.tasks.contract import check_uniform, count_of, in_orders, rows, sides
@@ -108,78 +106,6 @@ def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> N
         assert heaps == sorted(heaps) or source_order == "depth"
 
 
-@pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_both_forms_hold_the_same_rows(form: dict[str, Any], every: bool) -> None:
-    of = {"count": 300, "split": "validation", "intermediate": every, **form}
-    for one, other in zip(rows("list-ops", **of)[1], rows("list-ops-tree", **of)[1], strict=True):
-        assert read_line(one["source"]) == read_nodes(other, form.get("arguments", 5))
-        assert one["size"] == other["size"]
-        assert Counter(one["target_ids"]) == Counter(other["target_ids"])
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("[MIN 3 1 2 ]", "1"),
-        ("[MAX 3 1 2 ]", "3"),
-        ("[MED 9 1 2 ]", "2"),
-        ("[MED 9 1 2 4 ]", "3"),  # (2 + 4) / 2
-        ("[MED 9 1 2 5 ]", "3"),  # 3.5, rounded down
-        ("[MED 0 1 ]", "0"),  # 0.5, rounded down
-        ("[MED 0 0 1 7 ]", "0"),
-        ("[SM 9 9 9 ]", "7"),
-        ("[SM 5 5 ]", "0"),
-        ("[MIN 9 [MAX 2 8 [SM 4 4 4 ] ] 5 [MED 7 7 3 ] ]", "2 8 7 5"),
-        ("[MAX [MIN [MIN 8 9 ] 7 ] 1 ]", "8 7 7"),
-        ("[SM [SM 1 1 ] [SM 2 2 ] [SM [SM 1 2 ] 4 ] ]", "2 4 3 7 3"),
-    ],
-)
-def test_by_hand(text: str, values: str) -> None:
-    """Through `answer` and `store`, with other trees before and after it."""
-    task = tasks.make("list-ops", intermediate=True, arguments=5)
-    lines = [[(1, "MIN"), (2, "9"), (3, "4")], heaps(read_line(text.split())), [(1, "SM"), (2, "4"), (3, "4")]]
-    number = {name.strip("["): i for i, name in enumerate(task.id_names)}
-    pairs = [pair for line in lines for pair in sorted(line)]
-    source = tasks.Source(
-        offsets=np.cumsum([0, *map(len, lines)]),
-        position=np.array([place for place, _ in pairs]),
-        symbol=np.array([number[name] for _, name in pairs]),
-        size=np.array([1, recursive.depth(read_line(text.split())), 1]),
-    )
-    for found, expected in ((source, text), (task.target(source), values)):
-        stored = task.store(found)
-        middle = stored.symbol[stored.offsets[1] : stored.offsets[2]]
-        assert " ".join(task.id_names[i] for i in middle) == expected
-
-
-def heaps(tree: Nested, heap: int = 1) -> list[tuple[int, str]]:
-    below = [heaps(child, 5 * (heap - 1) + 1 + c) for c, child in enumerate(tree[1:], 1)]
-    return [(heap, tree[0]), *itertools.chain(*below)]
-
-
-def test_laws_of_the_operators() -> None:
-    """The order of arguments does not matter, and MIN <= MED <= MAX."""
-    task = tasks.make("list-ops-tree", arguments=4)
-    every = list(itertools.product(range(4, 8), repeat=4))
-    results: dict[str, list[int]] = {}
-    for operator in ("MIN", "MAX", "MED", "SM"):
-        symbol = [[task.id_names.index(operator), *(3 + digit for digit in digits)] for digits in every]
-        count = len(every)
-        source = tasks.Source(
-            np.arange(count + 1) * 5,
-            np.tile([1, 2, 3, 4, 5], count),
-            np.array(symbol).ravel(),
-            np.ones(count, dtype=int),
-        )
-        results[operator] = (task.target(source).symbol - 3).tolist()
-        by_content: dict[tuple[int, ...], set[int]] = {}
-        for digits, result in zip(every, results[operator], strict=True):
-            by_content.setdefault(tuple(sorted(digits)), set()).add(result)
-        assert all(len(found) == 1 for found in by_content.values())
-    assert all(a <= b <= c for a, b, c in zip(results["MIN"], results["MED"], results["MAX"], strict=True))
-
-
 def test_what_is_drawn_is_uniform() -> None:
     """Digits, operators, numbers of arguments, the place of the deep argument, and depths of the others."""
     k = 4
@@ -193,11 +119,3 @@ def test_what_is_drawn_is_uniform() -> None:
     check_uniform(Counter((tree[0], len(tree)) for tree in trees), 12)  # together: they are independent
     check_uniform(Counter(a == 3 for a, b in pairs if a != b), 2)
     check_uniform(Counter(min(pair) for pair in pairs), 4)
-
-
-def test_structures_and_symbols() -> None:
-    tree, line = (tasks.make(name, arguments=7) for name in ("list-ops-tree", "list-ops"))
-    assert (tree.structure, line.structure) == ("tree(7)", "seq")
-    assert tree.id_names[3:] == [*"0123456789", "MIN", "MAX", "MED", "SM"]
-    assert line.id_names[3:] == [*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]"]
-    assert (tree.title, line.title) == ("list-ops-tree-breadth", "list-ops")

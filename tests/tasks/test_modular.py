@@ -11,7 +11,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import check_uniform, names_of, rows, source_of
+from tests.tasks.contract import check_uniform, rows
 
 
 def value(node: ast.expr) -> int:
@@ -72,28 +72,6 @@ def test_parity_is_rederived() -> None:
         bits = Counter(bit for row in found for bit in row["source"])
         assert bits.keys() == {"0", "1"}
         assert abs(bits["1"] / bits.total() - 0.5) < 0.01
-
-
-@pytest.mark.parametrize(
-    ("text", "modulus", "expected"),
-    [
-        ("4", 5, 4),
-        ("(1-3)", 5, 3),
-        ("((1-3)*2)", 5, 1),  # -4
-        ("(1-(3*2))", 5, 0),  # -5
-        ("((2*(3+4))-(1-(4*4)))", 5, 4),  # 14 + 15 = 29
-        ("(((1-2)-3)-4)", 7, 6),  # -8
-        ("(1-(2-(3-4)))", 7, 5),  # 1 - 3 = -2
-    ],
-)
-def test_by_hand(text: str, modulus: int, expected: int) -> None:
-    """Through `answer`, with other expressions before and after it."""
-    task = tasks.make("modular", modulus=modulus)
-    for index in range(3):
-        texts = ["3"] * 3
-        texts[index] = " ".join(text)
-        source = source_of(task, texts, [(len(line.split()) + 3) // 4 for line in texts])
-        assert names_of(task, task.target(source))[index] == str(expected)
 
 
 def test_what_is_drawn_is_uniform() -> None:

@@ -52,16 +52,3 @@ def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
         assert not nodes  # every node has a parent
         depths.add(row["size"])
     assert len(depths) > 1
-
-
-def test_a_quadtree_by_hand() -> None:
-    """The upper right quarter is split again."""
-    nodes = {1: [["split"]], 2: [["a"]], 3: [["split"]], 4: [["b"]], 5: [["c"]]}
-    nodes |= {10: [["d"]], 11: [["e"]], 12: [["f"]], 13: [["g"]]}
-    lines = ["".join(line) for line in expanded(dict(nodes), 1, 4)]
-    assert lines == ["aade", "aafg", "bbcc", "bbcc"]
-    table = rows("quadtree-expand", depth_mean=2, depth_std=0, leaf=1)[1]
-    heaps = [1, 2, 3, 4, 5, 10, 11, 12, 13]  # 10 to 13 are the children of 3
-    row = next(row for row in table if [place[0] for place in row["source_positions"]] == heaps)
-    a, b, c, d, e, f, g = (name for name in row["source"] if name != "split")
-    assert row["target"] == [a, a, d, e, a, a, f, g, b, b, c, c, b, b, c, c]

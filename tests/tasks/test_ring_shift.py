@@ -27,13 +27,5 @@ def test_target_is_rederived(ring: int, vocabulary: int) -> None:
         assert EOS not in row["target_ids"]
 
 
-def test_one_step_forward_by_hand() -> None:
-    """The symbol of the last place moves to the first."""
-    for row in rows("ring-shift", ring=4)[1]:
-        offset, a, b, c, d = row["source_ids"]
-        if offset == 3 + 20 + 1:
-            assert row["target_ids"] == [d, a, b, c]
-
-
 def test_offsets_are_uniform() -> None:
     check_uniform(Counter(row["source_ids"][0] for row in rows("ring-shift", ring=8)[1]), 8)

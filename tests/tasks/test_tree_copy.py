@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
 from ape_cli.structure import trees
+from ape_cli.tasks._trees import leaves_distribution, mean_nodes
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders, rows
 
@@ -21,12 +21,6 @@ def test_target_is_rederived(form: dict[str, Any], order: str) -> None:
         assert row["op"] is None
         for node in recursive.nodes(source):  # ids: ten leaves from 3 on, then ten operators
             assert (3 <= node[0] < 13) if len(node) == 1 else (13 <= node[0] < 23)
-
-
-def test_depths_are_rounded_not_truncated() -> None:
-    sizes = np.array([r["size"] for r in rows("tree-copy", count=20_000)[1]])
-    assert abs(sizes.mean() - 7.0) < 4 / 20_000**0.5
-    assert abs(sizes.std() - np.sqrt(1 + 1 / 12)) < 0.03  # rounding adds a twelfth to the variance
 
 
 def test_shapes_follow_the_sampler() -> None:
@@ -44,7 +38,7 @@ def test_shapes_follow_the_sampler() -> None:
     assert ((counts - 1500) ** 2 / 1500).sum() < 20  # chi-square, 3 degrees of freedom
     assert abs(left_is_deep - (6_000 - even) / 2) < 4 * (6_000 - even) ** 0.5 / 2
     nodes = np.mean([len(r["source_ids"]) for r in found])
-    assert abs(nodes - trees.mean_nodes(4)) < 0.3
+    assert abs(nodes - mean_nodes(4)) < 0.3
 
 
 def test_shapes_of_more_branches_follow_the_sampler() -> None:
@@ -66,23 +60,11 @@ def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
     keys = np.arange(20_000, dtype=np.uint64) * np.uint64(7919)
     _, offsets, leaf = trees.grow(np.full(20_000, depth), keys, k)
     nodes = np.diff(offsets)
-    assert abs(nodes.mean() - trees.mean_nodes(depth, k)) < 4 * nodes.std() / 20_000**0.5
+    assert abs(nodes.mean() - mean_nodes(depth, k)) < 4 * nodes.std() / 20_000**0.5
     leaves = np.add.reduceat(leaf, offsets[:-1], dtype=np.int64)
     assert (leaves == nodes - nodes // k).all()
-    chance = trees.leaves_distribution(depth, 400, k)[-1]
+    chance = leaves_distribution(depth, 400, k)[-1]
     assert abs(chance.sum() - 1) < 1e-12
-    assert abs(chance @ (np.arange(401) * k - 1) / (k - 1) - trees.mean_nodes(depth, k)) < 1e-9  # n leaves, m nodes
+    assert abs(chance @ (np.arange(401) * k - 1) / (k - 1) - mean_nodes(depth, k)) < 1e-9  # n leaves, m nodes
     few = int(np.quantile(leaves, 0.3))
     assert abs((leaves <= few).mean() - chance[: few + 1].sum()) < 0.015
-
-
-def test_binarised_rows_are_those_of_the_trees() -> None:
-    """The same trees row by row in every form, and the mean depth that bounded schemes use."""
-    options = {"branching": 3, "depth_mean": 3, "depth_std": 1}
-    plain, binary = (tasks.make("tree-copy", "depth", **options, binarise=b) for b in (False, True))
-    one, other = (t.sample(rows=range(2_000), split="train", seed=3) for t in (plain, binary))
-    assert one["source_ids"].to_pylist() == other["source_ids"].to_pylist()  # pre-order is kept
-    assert binary.structure == "tree(2)"
-    assert abs(np.mean(other["size"].to_numpy()) - binary.mean_size) < 0.2
-    assert binary.mean_size == tasks.make("tree-copy", "breadth", **options, binarise=True).mean_size
-    assert binary.mean_tokens == plain.mean_tokens

@@ -79,43 +79,6 @@ def test_target_is_rederived(by: str, form: dict[str, Any], split: str) -> None:
     check(order, by, split, count_of(form, FORMS), **form)
 
 
-def test_answers_by_hand() -> None:
-    """f0(f1(x0, x1), x2): branch 1, then 2 leads to x1. The ids of x0, ... start at 3 and those of f0, ... at 5."""
-    task = tasks.make("tree-query", vocabulary=6, depth_mean=3, depth_std=0)
-    assert task.id_names[3:] == ["x0", "x1", "x2", "f0", "f1", "f2", *OPS, "at", "1", "2"]
-    tree = [("f0", 3), ("f1", 6), ("x2", 7), ("x0", 12), ("x1", 13)]
-    cases: list[tuple[str, list[tuple[str, int]], int, list[tuple[str, int]]]] = [
-        ("subtree", [("1", 4)], 2, [("f1", 1), ("x0", 2), ("x1", 3)]),
-        ("subtree", [], 1, [("f0", 1), ("f1", 2), ("x2", 3), ("x0", 4), ("x1", 5)]),
-        ("node", [("1", 4), ("2", 8)], 5, [("x1", 1)]),
-        ("parent", [("1", 4), ("2", 8)], 2, [("f1", 1)]),
-        ("ancestor", [("1", 4), ("2", 8), ("2", 5)], 1, [("f0", 1)]),
-    ]
-    for op, address, chosen, answer in cases:
-        tokens = [(op, 1), ("at", 2), *address, *tree]
-        names, places = map(list, zip(*tokens, strict=True))
-        columns = [0, len(tokens)], places, [task.id_names.index(n) for n in names], [3], [OPS.index(op)], [chosen]
-        found = task.target(tasks.Source(*map(np.array, columns)))
-        assert [(task.id_names[s], p) for s, p in zip(found.symbol, found.position, strict=True)] == answer
-        assert expected(recursive.build(names, places, full=False), "path") == recursive.build(
-            *zip(*answer, strict=True)
-        )
-
-
-@pytest.mark.parametrize("form", [{}, {"branching": 4, "depth_mean": 3, "depth_std": 0.5}])
-def test_both_forms_ask_the_same_questions(form: dict[str, Any]) -> None:
-    """A draw has the same tree, question and answer. Only the nodes below `at` differ."""
-    keys = np.arange(2_000, dtype=np.uint64) * np.uint64(7919)
-    path, label = (tasks.make("tree-query", by=by, **form) for by in ("path", "label"))
-    drawn = [task.draw(keys) for task in (path, label)]
-    answers = [task.target(source) for task, source in zip((path, label), drawn, strict=True)]
-    assert all((getattr(drawn[0], x) == getattr(drawn[1], x)).all() for x in ("op", "chosen", "size"))
-    assert all((getattr(answers[0], x) == getattr(answers[1], x)).all() for x in ("offsets", "position", "symbol"))
-    branches = [i for i, name in enumerate(path.id_names) if name.isdigit()]
-    labels = np.bincount(drawn[1].op) @ [1, 1, 1, 2]
-    assert drawn[0].symbol.size - np.isin(drawn[0].symbol, branches).sum() == drawn[1].symbol.size - labels
-
-
 def test_questions_are_drawn_as_documented() -> None:
     """Operators are uniform; so is the place of the node, for `ancestor` that of the answer among the inner nodes."""
     places: dict[str, list[float]] = {op: [] for op in OPS}

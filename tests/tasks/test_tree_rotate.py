@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.data import generation
-from ape_cli.tasks.tree_rotate import rotate_right
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders
 
@@ -54,26 +52,6 @@ def test_other_forms_are_rederived(rotation: str, expected: Any, form: dict[str,
     if rotation == "right":  # one left child in 14 is a leaf at depth 7: it is not the deep one, and drew 0
         kept = sum(rotated(tree) == tree for tree, _ in found) / len(found)
         assert abs(kept - 1 / 14) < 4 * (1 / 14 / len(found)) ** 0.5
-
-
-def test_a_rotation_keeps_the_order_of_leaves() -> None:
-    """The law of rotations: nodes from left to right stay the same, in any tree."""
-
-    def in_order(tree: recursive.Tree) -> list[int]:
-        return [*in_order(tree[1]), tree[0], *in_order(tree[2])] if len(tree) > 1 else [tree[0]]
-
-    for tree, row in check_trees("tree-rotate", "breadth", rotated, rotation="right"):
-        assert in_order(recursive.build(row["target_ids"], row["target_positions"])) == in_order(tree)
-
-
-def test_a_right_rotation_by_hand() -> None:
-    """f(p(l, r), x) becomes p(l, f(r, x)) in all subtrees; below a left child that is a leaf, nothing is rotated."""
-    tree = (1, (2, (3, (4,), (5,)), (6,)), (7, (8, (9,), (10,)), (11,)))
-    turned = (2, (3, (4,), (5,)), (1, (6,), (8, (9,), (7, (10,), (11,)))))
-    idle = (1, (4,), (7, (8, (9,), (10,)), (11,)))
-    for source, target in ((tree, turned), (idle, idle)):
-        symbols, heap = zip(*recursive.level_order(source, 2), strict=True)
-        assert recursive.build(symbols, rotate_right(np.array([0, len(heap)]), np.array(heap)).tolist()) == target
 
 
 # of 60 trees of depth N(3, 0.5), seed 7: the option, the stored parameters, and the digest of the plan and the
