@@ -100,19 +100,12 @@ def _print_findings(findings: list[Finding]) -> None:
 
 def _failures(failed: list[Finding]) -> list[str]:
     """A text for each law that does not hold. Laws and rules of one subject that fail for one reason share a text."""
-    from ape_cli.evaluation.laws import CLAIMS
-
     laws: dict[tuple[str, str | None], list[Finding]] = {}
     texts: list[str] = []
     for f in failed:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
             text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"
-            claim = CLAIMS.get(f.law)
-            if f.part == "attention" and f.law in ("permutation", "rotation", "values", "relative"):
-                text += " (a kind that does not claim this law names it in `lacks`)"
-            elif f.part == "scheme" and claim and claim != "homomorphism":  # claimed only by a scheme that says so
-                text += f" (a scheme that does not claim this law sets `{claim} = False`)"
             texts.append(text)
         else:
             laws.setdefault((subject, f.trouble), []).append(f)

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, folder_options
+from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import print_commands, print_json, print_note, print_result, user_error
-from ape_cli.cli.options import Folders, Json, Place, place
+from ape_cli.cli.options import DATASETS, RESULTS, Folders, Json, Place, place
 from ape_cli.core import extras, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError, left_out
 from ape_cli.core.runtime import version
@@ -115,8 +115,9 @@ def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:
         table = registry.runs()
     counts = {f"runs {status}": count for status, count in sorted(table["status"].value_counts().iter_rows())}
     counts |= {"runs unreadable": len(unreadable)} if unreadable else {}
-    words = folder_options(folders.results), folder_options(datasets=folders.datasets)
-    left = [*leftovers.of_runs(registry, *words), *leftovers.of_datasets(folders.datasets)]
+    results = [] if folders.results == RESULTS else ["--results", str(folders.results)]
+    datasets = [] if folders.datasets == DATASETS else ["--datasets", str(folders.datasets)]
+    left = [*leftovers.of_runs(registry, results, datasets), *leftovers.of_datasets(folders.datasets)]
     return counts, [dataclasses.asdict(one) for one in left]
 
 

@@ -121,10 +121,7 @@ def picture(
     if run is None and kind.needs != "scheme":
         raise UsageError(f"the view {kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN")
     without_effect = flags_of(model) if run else []  # a run decides what its model is
-    without_effect += flags_of(places) if kind.needs == "attention" else flags_of(sample)
-    if not kind.from_one_node:
-        without_effect += flags_of(Places(node=places.node))
-    for flag in without_effect:
+    for flag in without_effect + (flags_of(places) if kind.needs == "attention" else flags_of(sample)):
         raise UsageError(f"{flag} has no effect", got=f"{flag} with {view}", fix="leave it out, or choose another view")
     if run is not None:
         material = _of_chosen_run(run, scheme, kind, places, sample, folders)
@@ -211,11 +208,6 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
         decay=chosen.decay,
         **chosen.scheme_options,
     )
-    idle = {} if scheme.properties.learnable else {"--seed": f"{name} has no weights"}
-    if scheme.properties.injection == "embeddings":
-        idle["--heads"] = f"{name} acts on embeddings"
-    for flag in idle.keys() & flags_of(options):
-        raise UsageError(f"{flag} has no effect: {idle[flag]}", got=flag, fix="leave it out")
     title = f"{name}{_about(scheme, settings)}"
     if scheme.properties.learnable:
         title += f", initial weights of seed {seed}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import as_typed, command, existing_dataset, with_results
+from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import (
     accuracy_of,
     print_json,
@@ -51,7 +51,6 @@ class EvaluationOptions:
 
 @command("ape eval --decode greedy", name="eval")
 def evaluate(
-    ctx: typer.Context,
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or prefixes of names.")] = None,
     *,
     options: EvaluationOptions,
@@ -96,18 +95,17 @@ def evaluate(
             if len(work) == 1:
                 raise
             failed += 1
-            print_note_lines(f"error: {escaping.one_line(run.name)}: {as_typed(error, ctx)}")
+            print_note_lines(f"error: {escaping.one_line(run.name)}: {error}")
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
         pairs.setdefault((run.record.dataset.fingerprint, against.fingerprint), (run, against))
         if not as_json:
             if len(work) == 1:
-                _print_evaluation(result, run, against)
+                _print_evaluation(result)
             else:
-                how = split if against.kind == "image" else f"{split}, {decode}"
                 scores = scores_in_words(result["overall"], against.kind)
-                print_result(f"{result['run']} on {result['dataset']} ({how}): {scores}", indent=2)
+                print_result(f"{result['run']} on {result['dataset']} ({split}, {decode}): {scores}", indent=2)
     for run, against in pairs.values():
         _note_overlap(run, against, split)
     if as_json:
@@ -188,45 +186,30 @@ def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, sev
             print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
     if on and named:
         by = "" if all(data.image for data in on) else "by size"  # all images of a dataset have one size
-        report = with_results("report --by size" if by else "report", results)
-        print_note(f"`{report}` shows the scores{by and f' {by}'} side by side")
+        print_note(f"`ape report{by and ' --by size'}` shows the scores{by and f' {by}'} side by side")
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
 
 
-def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
-    """Print an evaluation as a table: by size and operator, or by class for images.
-
-    A greedy evaluation is next to the one of the same rows with teacher forcing, if that is there.
-    """
-    from ape_cli.evaluation.evaluate import name_of
-
-    teacher = None
-    if result["decode"] == "greedy":
-        try:
-            teacher = run.evaluation(name_of(data, result["split"], "teacher"))
-        except ApeError as error:  # the other runs are evaluated too
-            print_note(f"without teacher forcing: {error.summary}")
-    image, forced = "by_class" in result, teacher or {}
-    names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
-    beside = [f"{head}, teacher" for head in names.values()] if teacher else []
+def _print_evaluation(result: dict[str, Any]) -> None:
+    """Print an evaluation as a table: by size and operator, or by class for images."""
+    image = "by_class" in result
+    scores = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     entropy = ["cross-entropy", "perplexity"] if "cross_entropy" in result["overall"] else []
     counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
-    numbers = [*names.values(), *beside, *entropy, *counts.values()]
-    pairs = [("all", result["overall"], forced.get("overall"))]
+    parts = [("all", result["overall"])]
     for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
-        others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
-        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in result.get(f"by_{kind}", [])]
+        parts += [(f"{label}{part[kind]}", part) for part in result.get(f"by_{kind}", [])]
     rows = []
-    for label, part, other in pairs:
-        cells = [f"{part[name]:.2%}" for name in names]
-        cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
+    for label, part in parts:
+        cells = [label, *(f"{part[name]:.2%}" for name in scores)]
         if entropy:
             cells += [f"{part['cross_entropy']:.4f}", perplexity_text(perplexity(part["cross_entropy"]))]
-        rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
+        rows.append([*cells, *(f"{part[name]:,}" for name in counts)])
     decoding = "" if image else f", {result['decode']} decoding"
     print_result(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
+    numbers = [*scores.values(), *entropy, *counts.values()]
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 

@@ -12,7 +12,7 @@ import typer
 from ape_cli.cli._app import command, note_changed
 from ape_cli.cli.console import draw, print_names, print_note
 from ape_cli.cli.options import FORMAT, SCORES, Json, Place, ResultsFolder, RunFilter, option, path
-from ape_cli.cli.runs import sweep_runs
+from ape_cli.cli.sweep import sweep_runs
 from ape_cli.core.errors import UsageError, messages_to, pick
 from ape_cli.core.slow_steps import slow_step
 
@@ -79,7 +79,7 @@ class FormatOptions:
     bold: bool = option("Set the best scores in bold, in LaTeX.", default=False)
 
 
-@command("ape report --interval", option="--task ")
+@command("ape report --interval")
 def report(
     scores: ScoreOptions, runs: RunFilter, form: FormatOptions, folder: ResultsFolder, as_json: Json = False
 ) -> None:
@@ -118,8 +118,6 @@ def report(
     )
     if form.bold and options.style != "latex":
         raise UsageError("--bold is for LaTeX", got=f"--format {options.style}", fix="add --format latex")
-    if form.no_counts and form.plots is None:
-        raise UsageError("--no-counts is for plots", got="no --plots", fix="add --plots DIR")
     check(chosen, options)
     kinds = _plot_kinds(form)
     drawn = bool(kinds) or options.style == "html"

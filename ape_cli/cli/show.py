@@ -9,7 +9,7 @@ import typer
 from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import draw, print_json
 from ape_cli.cli.options import Dataset, DatasetsFolder, Json
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:  # imported by the command when it runs
     from ape_cli.data.manifest import Manifest
@@ -36,31 +36,25 @@ def show(
 
 
 def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str, Any]]:
-    """The manifest, and one row as `--json` prints it; only its row group is read.
+    """The manifest, and one row as `--json` prints it; the rows after it are not read.
 
     Raises `DataError` if the dataset is damaged, and `UsageError` if there is no such split or row.
     """
-    from ape_cli.core.vocabulary import SPLITS
-    from ape_cli.data.manifest import open_shard, read_manifest
+    from ape_cli.data.loader import open_dataset
     from ape_cli.storage import image_rows
-    from ape_cli.storage.parquet import read_group
 
-    pick("split", split, SPLITS)
-    manifest = read_manifest(folder)
+    data = open_dataset(folder)
+    rows, manifest = data.split(split), data.manifest
     count = manifest.plan.rows[split]
     if not 0 <= row < count:
         allowed = f"{count} rows in {split}, from 0"
         raise UsageError("no such row", got=row, allowed=allowed, fix="choose one of these rows")
     left = row
-    for shard in manifest.shards[split]:
-        if left >= shard.rows:
-            left -= shard.rows
-            continue
-        file, group = open_shard(folder, manifest.plan, shard), 0
-        while left >= (rows := file.metadata.row_group(group).num_rows):
-            left, group = left - rows, group + 1
-        break
-    table = read_group(file, group, shard.file).slice(left, 1).combine_chunks()
+    for table in rows.tables():
+        if left < table.num_rows:
+            break
+        left -= table.num_rows
+    table = table.slice(left, 1).combine_chunks()
     values: dict[str, Any] = table.to_pylist()[0]
     if (image := manifest.plan.image) is not None:
         names = {"row": values["row"], "label": values["label"], "class": manifest.vocabulary[values["label"]]}

@@ -90,9 +90,7 @@ def test_options_are_those_of_the_scheme() -> None:
         ("", "nothing to draw"),
         ("rope --out a.gif", "unknown extension"),
         ("rope --depth 3", "seq has no depth"),
-        ("rope --seed 3", "--seed has no effect: rope has no weights"),
         ("orthogonal-tree --view nodes --node 99", "no such place"),
-        ("rope --node 3", "--node has no effect"),
         ("--run x --heads 2", "--heads with --view offsets --run"),
     ],
 )

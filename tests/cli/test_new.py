@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from ape_cli import position
 from tests.conftest import ape
 from tests.test_architecture import ORDER
 
@@ -80,14 +77,3 @@ def test_an_existing_file_is_kept(here: Path) -> None:
     assert "the file exists" in ape("new", "scheme", "window", code=2)[1]
     assert existing.read_text() == "mine"
     assert not Path("tests").exists()
-
-
-def test_a_name_of_another_kind_of_part_is_possible_and_mentioned(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ape check` then checks both."""
-    _, err = ape("new", "scheme", "dot")
-    assert "the attention dot has the same name; `ape check dot` checks both" in err
-    monkeypatch.setattr(position, "__path__", [*position.__path__, str(here / "ape_cli" / "position")])
-    found = json.loads(ape("check", "dot", "--json")[0])
-    position.load.cache_clear()
-    assert {one["part"] for one in found} == {"scheme", "attention"}
-    assert all(one["holds"] for one in found)

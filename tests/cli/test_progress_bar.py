@@ -1,16 +1,13 @@
-"""The live lines of training on a terminal of 80 columns, and the lines elsewhere."""
+"""The lines about the progress of training where there is no terminal."""
 
 from __future__ import annotations
 
-import io
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console, Group
 
 from ape_cli.cli.console import Repeated
 from ape_cli.cli.progress_bar import ProgressBar
@@ -22,23 +19,6 @@ VALIDATION = {"validation_token_accuracy": 1.0, "validation_loss": 0.5}
 def run_of(steps: int, step: int = 0, history: tuple[Any, ...] = ()) -> Any:
     """What a logger knows of a run."""
     return SimpleNamespace(steps=steps, step=step, history=history, config=SimpleNamespace(unit="tokens"))
-
-
-def test_both_lines_fit_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the longest numbers: step, share, time left, loss, both accuracies and the speed."""
-    terminal = SimpleNamespace(isatty=lambda: True, write=lambda text: None, flush=lambda: None)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    bar = ProgressBar(run_of(100_000))
-    bar.log(1, RECENT)
-    bar.log(2, VALIDATION)
-    bar.log(99_999, RECENT)
-    file = io.StringIO()
-    Console(width=80, file=file).print(Group(bar.bar, bar.line))
-    bar.close()
-    first, second = (line.rstrip() for line in file.getvalue().splitlines())
-    assert first.startswith("step  99999/100000 ")
-    assert first.endswith(" left")
-    assert second == "loss 12.3457  training 100.00%  validation 100.00%  1,234,567 tokens/s"
 
 
 def test_elsewhere_there_is_a_line_at_the_start_and_then_one_a_minute(

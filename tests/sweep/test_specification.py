@@ -82,7 +82,6 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         ("grid = 3", "not a list of tables"),
         ("set = 3", "bad set of a sweep"),
         (f"{head}orders = []", "bad orders of a sweep"),
-        (f'{head}orders = ["depth"]', "no task of the sweep has an order"),
         ('schemes = ["rope"]', "names no tasks"),
         ('tasks = ["copy"]', "names no schemes"),
         ('scheme = ["rope"]', "unknown field of a sweep"),

@@ -134,40 +134,6 @@ def test_a_trial_that_fails_is_reported_and_the_others_go_on(here: Path) -> None
     ]
 
 
-def test_an_estimate_scales_with_the_work(here: Path) -> None:
-    """A run of 6 steps with 16 words of 6 symbols took 3 seconds, 3 / (6 * 16 * 6) for each step and symbol."""
-    ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
-    (run,) = open_registry("results")
-    edit(Path(str(run.folder)) / "run.json", lambda about: about["result"].update(seconds=3.0))
-    ape("gen", "copy", "--sizes", "3,6,9,30", "--n", "25", "--n-test", "1", "--out", "longer")  # 12 symbols on average
-
-    bases: set[str] = set()
-
-    def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float:
-        given = ["--schemes", scheme, *data, "--preset", "tiny", "--device", "cpu", "--dry-run", "--json"]
-        (listed,) = json.loads(ape("sweep", *given, "--seeds", "9", *words)[0])["trials"]
-        bases.add(listed["estimated_from"])
-        return float(listed["seconds"])
-
-    six, longer = ("--set", "steps=6"), ("--data", "longer")
-    assert seconds(*six) == pytest.approx(3.0)
-    assert seconds("--set", "steps=40000") == pytest.approx(20_000.0)  # 3 * 40,000 / 6, which is 5.6 hours
-    assert seconds() == pytest.approx(10.0)  # the 20 steps of the preset
-    assert seconds(*six, "--set", "batch_size=64") == pytest.approx(12.0)
-    assert seconds("--set", "epochs=6") == pytest.approx(39.0)  # 200 rows: 6 times 13 steps of 16
-    assert seconds(*six, data=longer) == pytest.approx(6.0)
-    assert seconds("--set", "epochs=6", data=longer) == pytest.approx(42.0)  # 100 rows: 6 times 7 steps
-    assert seconds(*six, scheme="none") == pytest.approx(3.0)  # the same model on the same task
-    assert seconds(*six, data=("--tasks", "repeat")) == pytest.approx(3.0)  # the same model
-    assert bases == {"registered runs"}
-    for other in ("d_model=64", "heads=1", "encoder_layers=2"):
-        bases.clear()
-        assert seconds(*six, "--set", other) > 0
-        assert bases == {"registered runs of other models"}
-    words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run", *ONE]
-    assert "about 5:33:20, estimated from registered runs" in ape("sweep", *words, "--set", "steps=40000")[0]
-
-
 def test_datasets_that_are_there(here: Path) -> None:
     ape("gen", "reverse", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5", "--out", "mine")
     ape("gen", "copy", "--n", "40", "--n-validation", "9", "--n-test", "9", "--length-mean", "5")
