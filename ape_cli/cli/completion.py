@@ -72,10 +72,8 @@ VALUES: dict[str, Values] = {
     "runs": _runs,
     "run": _runs,
     "--run": _runs,
-    "report --compare": _SCHEMES,
     "--data": _datasets,
     "show data": _datasets,
-    "push what": lambda ctx: [*_runs(ctx), *_datasets(ctx)],
     "--preset": _closed("paper", "neurips", "medium", "small", "tiny"),
     "--model": _closed("encoder-decoder", "decoder"),
     "--models": _closed("encoder-decoder", "decoder"),
@@ -88,13 +86,8 @@ VALUES: dict[str, Values] = {
     "--precision": _closed("fp32", "tf32", "bf16"),
     "--metric": _closed("token_accuracy", "exact_match", "cross_entropy", "perplexity"),
     "--against": _closed("neurips", "paper"),
-    "--by": _closed("size", "op", "epoch"),
-    "--best-by": _closed("validation"),
-    "--axis": _closed("score", "error"),
     "gen --format": _plugins("storage.tree_formats"),
     "report --format": _closed("rich", "markdown", "latex", "csv", "json", "html"),
-    "--plot-format": _closed("svg", "png", "pdf"),
-    "new kind": _closed("scheme", "task", "attention"),
 }
 _LISTS = {"--schemes", "--tasks", "--attentions", "--positions", "--models", "--orders"}  # of `ape sweep`
 

@@ -35,23 +35,24 @@ def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
     """Source and target of a row, side by side if they fit. Raises `DataError` if the row is not valid."""
     plan = manifest.plan
 
-    def side(name: str) -> RenderableType:
-        """The source or the target, drawn as its structure."""
+    drawings: dict[str, RenderableType] = {}
+    lines: list[RenderableType] = []
+    for name, order in (("source", plan.source_order or plan.order), ("target", plan.order)):
         names = [shown(manifest.vocabulary[i]) for i in row[f"{name}_ids"]]
-        order = plan.source_order if name == "source" and plan.source_order else plan.order
         binarised = bool(plan.parameters.get("binarise"))
-        return drawn(plan.structure, row[f"{name}_positions"], names, order=order, binarised=binarised)
-
+        drawings[name] = drawn(plan.structure, row[f"{name}_positions"], names, binarised=binarised)
+        if isinstance(plan.structure, Tree):
+            lines.append(Text(f"{name} in {order} order: ", style="dim") + _line(names))
     task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
     title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}"
     if row["op"] is not None:
         title += f", {row['op']}"
-    return side_by_side(title, {name: side(name) for name in ("source", "target")})
+    return Group(side_by_side(title, drawings), *lines)
 
 
 def side_by_side(title: str, drawings: dict[str, RenderableType]) -> RenderableType:
     """Drawings with their names, or one below the other if they do not fit."""
-    parts = [Group(Text(name, style="bold"), drawing, Text()) for name, drawing in drawings.items()]
+    parts = [Group(Text(name, style="bold"), drawing) for name, drawing in drawings.items()]
     return Group(Text(title, style="table.title"), Text(), Columns(parts, padding=(0, 4)))
 
 
@@ -65,20 +66,18 @@ def labelled_image(manifest: Manifest, split: str, row: dict[str, Any]) -> Rende
 
 
 def drawn(
-    structure: Structure, positions: Sequence[Any], names: list[str], *, order: str | None, binarised: bool
+    structure: Structure, positions: Sequence[Any], names: list[str], *, binarised: bool = False
 ) -> RenderableType:
     """Draw the tokens of one side as their structure; as one line if there is no drawing of the structure.
 
     Arguments: `positions`, as they are stored, an int or a list of ints for each token; `names`, the readable name of
-    each token; `order`, the linearisation of trees; `binarised`, whether trees are binarised. Raises `DataError` if a
-    tree has no root.
+    each token; `binarised`, whether trees are binarised. Raises `DataError` if a tree has no root.
     """
     factors = factors_of(structure)
     if len(factors) == 2:
         return _product(*factors, positions=positions, names=names, binarised=binarised)
     if isinstance(structure, Tree):
-        line = Text(f"in {order} order: ", style="dim") + _line(names)
-        return Group(_tree(positions, names, structure, binarised), Text(), line)
+        return _tree(positions, names, structure, binarised)
     if structure == Grid((Seq(), Seq())) and _is_compact(positions):
         return _grid({(row, column): Text(name) for (row, column), name in zip(positions, names, strict=True)})
     if isinstance(structure, Cyclic):
@@ -260,28 +259,11 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
         label = f"{at:.3g}" if row in (0, len(levels) // 2, len(levels) - 1) else ""
         yield Text(f"{label:>8} ┤{line}".rstrip())
     yield Text(f"{'':8} └{'─' * (wide * len(starts))}")
-    yield Text(f"{'':10}{_ticks(panel.x[starts].tolist(), wide)}".rstrip())
+    yield Text(f"{'':10}{panel.x[0]}{panel.x[-1]:>{wide * len(starts) - len(str(panel.x[0]))}}")
     more = f"; each column is the mean of up to {each} offsets" if each > 1 else ""
     several = f"●: mean over {panel.heads} heads, ░: range over heads"
     yield Text(f"{'':10}{panel.x_label}{more}", style="dim")
     yield Text(f"{'':10}{several if panel.heads > 1 else '●: one score for all heads'}", style="dim")
-
-
-def _ticks(x: list[int], wide: int) -> str:
-    """The numbers below a curve, at equal distances from 0, as many as fit.
-
-    >>> _ticks(list(range(-31, 32)), 1).split()
-    ['-30', '-25', '-20', '-15', '-10', '-5', '0', '5', '10', '15', '20', '25', '30']
-    """
-    line = [" "] * (wide * len(x) + 8)
-    zero = x.index(0) if 0 in x else 0
-    room = max(len(str(number)) for number in x) + 2
-    step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if s * wide >= room)
-    for index in range(zero % step, len(x), step):
-        text = str(x[index])
-        begin = max(0, index * wide + (wide - len(text)) // 2)
-        line[begin : begin + len(text)] = text
-    return "".join(line)
 
 
 def _heat_map(panel: HeatMap, shading: _Shading, width: int) -> Iterator[Text]:
@@ -316,7 +298,7 @@ def _diagram(panel: Diagram, shading: _Shading) -> Iterator[Text | Drawn]:
         for i, (label, value) in enumerate(zip(labels, panel.values.tolist(), strict=True))
     ]
     if isinstance(panel.structure, Tree):
-        yield _complete_tree(parts, panel.structure)
+        yield _nodes(dict(enumerate(parts, 1)), [""] * panel.structure.branching)
     elif isinstance(panel.structure, Grid):
         size = int(panel.places[:, 1].max())
         cells = [
@@ -327,12 +309,3 @@ def _diagram(panel: Diagram, shading: _Shading) -> Iterator[Text | Drawn]:
     else:
         yield from parts
     yield Text("*: the query", style="dim")
-
-
-def _complete_tree(labels: list[Text], tree: Tree, index: int = 0, above: Drawn | None = None) -> Drawn:
-    """A complete tree whose nodes are in level order."""
-    node = Drawn(labels[index]) if above is None else above.add(labels[index])
-    for child in range(tree.branching * index + 1, tree.branching * (index + 1) + 1):
-        if child < len(labels):
-            _complete_tree(labels, tree, child, node)
-    return node

@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.data.loader import Dataset
     from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
-    from ape_cli.storage.paths import StoragePath
 
 
 _CLASS = "most frequent class"  # the only baseline for images
@@ -112,7 +111,7 @@ def evaluate(
         counted = _baselines(on.values(), split)
         print_json([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
-        _print_end(on.values(), split, folders.results, several=len(work) > 1, named=bool(others))
+        _print_baselines(on.values(), split, several=len(work) > 1)
     if failed:
         raise typer.Exit(1)
 
@@ -169,11 +168,8 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     return scores
 
 
-def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, several: bool, named: bool) -> None:
-    """Print what baselines reach on each dataset, after one or `several` evaluations of runs in `results`.
-
-    A note says how scores on `named` datasets are shown.
-    """
+def _print_baselines(on: Collection[Dataset], split: str, *, several: bool) -> None:
+    """Print what baselines reach on each dataset, after one or `several` evaluations."""
     counted = _baselines(on, split)
     for data in (one for one in on if one.fingerprint in counted):
         before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
@@ -184,9 +180,6 @@ def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, sev
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
             print_result(f"{before}baselines counted on the training split; the end of a target is given")
             print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
-    if on and named:
-        by = "" if all(data.image for data in on) else "by size"  # all images of a dataset have one size
-        print_note(f"`ape report{by and ' --by size'}` shows the scores{by and f' {by}'} side by side")
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}

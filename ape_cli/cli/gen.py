@@ -18,7 +18,6 @@ from ape_cli.cli._app import Command, command, last_word
 from ape_cli.cli.console import print_json, print_note, print_result, shown
 from ape_cli.cli.options import (
     DATA,
-    DATASETS,
     EXECUTION,
     EXISTING,
     OUTPUT,
@@ -120,9 +119,6 @@ def gen(
     from ape_cli.core import executors
     from ape_cli.data import generation, overlap
 
-    if options.to is not None and folder.datasets != DATASETS:
-        both = f"--out {options.to} and --datasets {folder.datasets}"
-        raise UsageError("--out already names the folder of the dataset", got=both, fix="leave one out")
     chosen = tasks.make(task, **given_options(ctx, options))
     target = options.to or folder.datasets / chosen.title
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}

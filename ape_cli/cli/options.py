@@ -10,12 +10,14 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
 import typer
 
-from ape_cli.core.errors import ApeError
+from ape_cli.cli.console import print_names, print_note
+from ape_cli.core.errors import ApeError, messages_to
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
 if TYPE_CHECKING:
@@ -60,6 +62,19 @@ def option(help_text: str, *flags: str, default: Any = None, panel: str | None =
 def path(help_text: str, *flags: str, metavar: str = "DIR", panel: str | None = None, default: Any = None) -> Any:
     """An `option` for a local folder or file, or an address in an object store."""
     return option(help_text, *flags, default=default, panel=panel, metavar=metavar, parser=place)
+
+
+def listing(package: str) -> Callable[[bool], None]:
+    """The callback of a flag that prints the parts of a package, such as its views, and exits."""
+
+    def print_parts(asked: bool) -> None:
+        if not asked:
+            return
+        with messages_to(print_note):  # options are read before the command prints messages
+            print_names((part.name, part.about) for part in import_module(package).every())
+        raise typer.Exit
+
+    return print_parts
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:

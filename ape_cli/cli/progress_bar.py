@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from rich import progress
 from rich.console import Console
 
-from ape_cli.cli.console import Repeated, clock, print_note
+from ape_cli.cli.console import clock, print_note
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
+
+_PRINT_EVERY = 60.0  # seconds between two lines
 
 
 class ProgressBar(MetricLogger):
@@ -21,27 +23,19 @@ class ProgressBar(MetricLogger):
 
     def __init__(self, run: LoggedRun, now: Callable[[], float] = time.monotonic) -> None:
         """Show the bar."""
-        self.run, self.now = run, now
-        self.began, self.step = now(), run.step
-        self.seen = self.began  # when `step` was reported
+        self.run, self.now, self.began = run, now, now()
+        self.printed: float | None = None  # when the last line was printed
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
-        self.line = ""
         self.bar: progress.Progress | None = None
-        self.lines: Repeated | None = None
         if sys.stderr.isatty():
-            columns = (
-                progress.MofNCompleteColumn(),
-                progress.TimeRemainingColumn(),
-                progress.TextColumn("{task.description}"),
-            )
+            counts, left = progress.MofNCompleteColumn(), progress.TimeRemainingColumn()
+            columns = (counts, left, progress.TextColumn("{task.description}"))
             self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=2)
             self.job = self.bar.add_task("", total=run.steps, completed=run.step)
             self.bar.start()
-        else:
-            self.lines = Repeated(self.print_progress)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Update the bar with the metrics of a step or of a validation."""
+        """Update the bar with the metrics of a step or of a validation, or print a line."""
         if is_validation(metrics):
             self.validation = metrics["validation_token_accuracy"]
             return
@@ -49,23 +43,14 @@ class ProgressBar(MetricLogger):
         if self.validation is not None:
             line += f"  validation {self.validation:.2%}"
         line += f"  {metrics['tokens_per_second']:,.0f} {self.run.config.unit}/s"
-        is_first = not self.line
-        self.line, self.step, self.seen = line, step, self.now()
         if self.bar is not None:
             self.bar.update(self.job, completed=step, description=line)
-        elif is_first:
-            self.print_progress()
-
-    def print_progress(self) -> None:
-        """Print a line of what is known, if something is."""
-        if self.line:
-            pace = (self.seen - self.began) / max(1, self.step - self.run.step)
-            left = clock(pace * (self.run.steps - self.step))
-            print_note(f"step {self.step}/{self.run.steps}  {self.line}  about {left} left")
+        elif self.printed is None or self.now() - self.printed >= _PRINT_EVERY:
+            self.printed = self.now()
+            left = (self.printed - self.began) / max(1, step - self.run.step) * (self.run.steps - step)
+            print_note(f"step {step}/{self.run.steps}  {line}  about {clock(left)} left")
 
     def close(self) -> None:
-        """Remove the bar, and print no more lines."""
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
-        if self.lines is not None:
-            self.lines.stop()

@@ -81,8 +81,6 @@ def runs(
             raise UsageError("--unpack adds all runs of a file", got=f"--unpack with {given[0]}", fix="leave it out")
         _unpack(packing.unpack, folder.results, as_json)
         return
-    if packing.pack is not None and (given := [flag for flag in flags_of(listing) if flag != "--filter"]):
-        raise UsageError("--pack prints no table", got=f"--pack with {given[0]}", fix="leave it out")
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table = registry.runs()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli._app import on_stop
 from ape_cli.cli.console import (
-    Repeated,
     accuracy_of,
     clock,
     draw,
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.stages import GroupChoice
 
-_STATES = ("finished", "running", "stopped", "waiting", "failed", "elsewhere")
+_STATES = ("finished", "running", "stopped", "waiting", "failed")
+_REPORT_EVERY = 60.0  # seconds between two lines about a running trial
 
 
 @dataclass
@@ -66,7 +66,8 @@ class Line:
 class Watch:
     """The progress of all trials of a sweep that were not finished when it started.
 
-    The start and the end of a trial are a line. On a terminal, `bars` show the running trials.
+    The start and the end of a trial are a line. `bars` show the running trials on a terminal; without them, there is a
+    line about each once a minute.
     """
 
     def __init__(self, items: list[PlannedTrial], bars: Progress | None = None, *, tuning: bool = False) -> None:
@@ -77,7 +78,7 @@ class Watch:
         self.tuning, self.bars = tuning, bars
         self.lines = {item.name: Line(item) for item in items}
         self.all = bars.add_task("trials", total=len(items), accuracy="") if bars else None
-        self.stopping = False
+        self.stopping, self.reported = False, time.monotonic()
 
     def handle_event(self, event: Event) -> None:
         """Update the progress with an event of the executor."""
@@ -94,12 +95,16 @@ class Watch:
             line.state, line.error = "failed", str(event.value).strip()
             self._print(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
         else:
-            line.state, line.result = event.value["state"], event.value
+            line.state, line.result = "finished", event.value
             test = None if self.tuning else line.result.get("test")
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
-            self._print(line, f"{line.state} after {clock(now - line.began)}{score}")
+            self._print(line, f"finished after {clock(now - line.began)}{score}")
         if self.bars is not None:
             self._draw(line, self.bars)
+        elif now - self.reported > _REPORT_EVERY:
+            self.reported = now
+            for running in self.of("running"):
+                self._print(running, running.words(now))
 
     def _draw(self, line: Line, bars: Progress) -> None:
         """Update the bar of a trial, which is there while the trial runs, and that of all trials."""
@@ -114,11 +119,6 @@ class Watch:
             bars.remove_task(line.bar)
         assert self.all is not None
         bars.update(self.all, completed=len(self.lines) - len(self.of("running", "waiting")))
-
-    def print_progress(self) -> None:
-        """Print a line about each running trial."""
-        for line in self.of("running"):
-            self._print(line, line.words(time.monotonic()))
 
     def _print(self, line: Line, what: str) -> None:
         """Print a line about a trial."""
@@ -145,8 +145,6 @@ def watching(items: list[PlannedTrial], *, tuning: bool = False) -> Iterator[Wat
     with ExitStack() as shown:
         bars = shown.enter_context(_bars()) if sys.stderr.isatty() and items else None
         watch = Watch(items, bars, tuning=tuning)
-        if bars is None:
-            shown.callback(Repeated(watch.print_progress).stop)
         shown.enter_context(on_stop(watch.stop))
         try:
             yield watch

@@ -62,8 +62,7 @@ def train(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    if not runtime.is_launched():  # before torch is imported
-        _check_together(request, existing)
+    _check_together(request, existing)
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment.generalisation import LengthGeneralisation
@@ -76,7 +75,6 @@ def train(
     from ape_cli.training.trainer import Stopped
 
     with joined() as group:
-        _check_together(request, existing)  # again: one of several processes says an error
         device = group.device(choose_device(execution.device, execution.threads))
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         given = _given(request, execution.precision)
@@ -192,16 +190,10 @@ def _resolved(
 
 
 def _check_together(request: RequestOptions, existing: ExistingRunOptions) -> None:
-    """Raise `UsageError` if options exclude each other, or if no scheme is named."""
-    if request.scheme is None and request.file is None:
-        fix = "for example --scheme rope; `ape schemes` lists all"
-        raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
+    """Raise `UsageError` if options exclude each other."""
     if request.preset is not None and request.file is not None and request.file.suffix != ".toml":
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
-    if request.no_eval and (request.generalise or request.decode):
-        got = f"--no-eval with --{'generalise' if request.generalise else 'decode'}"
-        raise UsageError("--no-eval turns off all evaluations", got=got, fix="use one of them")
     if existing.resume and existing.overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
 
@@ -250,15 +242,8 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
     if as_json:
         print_json(lines)
         return
-    print_result(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
-    print_result(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
-    print_result(f"positions: {lines['structure']}, read as {lines['read_as']}")
-    print_result(f"settings:  {lines['variant'] or 'those of the preset'}")
-    if tests.generalise:
-        sizes = ", ".join(map(str, lines["generalise"])) or "multiples of the largest training size"
-        print_result(f"sizes:     also evaluated at {sizes}")
-    for name, value in lines["config"].items():
-        print_result(f"  {name} = {json.dumps(value)}")
+    for name, value in (lines | lines.pop("config")).items():
+        print_result(f"{name} = {json.dumps(value)}")
 
 
 def note_data(experiment: Experiment) -> None:

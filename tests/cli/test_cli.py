@@ -125,16 +125,6 @@ def test_show(here: Path) -> None:
     assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
 
 
-def test_grids_and_rings_train(here: Path) -> None:
-    """A scheme for sequences trains on their linearisation, with the preset's sizes."""
-    for task, sizes in (("grid-rotate", {"side_mean": 3, "side_std": 0.5}), ("ring-shift", {"ring": 6})):
-        _, err = ape("train", "--scheme", "rope", "--task", task, "--preset", "tiny", "--set", "steps=4")
-        assert f"datasets/{task}-tiny" in err
-        plan = json.loads((here / "datasets" / f"{task}-tiny" / "manifest.json").read_text())["plan"]
-        assert plan["parameters"] == sizes | {"vocabulary": 20}
-    assert "Tasks on grid(2)" in ape("report", "--format", "markdown")[0]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -14,7 +14,7 @@ from ape_cli import attention, position, tasks
 from ape_cli.cli import app, completion
 from ape_cli.core import vocabulary
 from ape_cli.models import device
-from ape_cli.reports import evaluations, plots, rendering, views
+from ape_cli.reports import evaluations, rendering, views
 from ape_cli.runs import config
 from ape_cli.runs.record import DECODINGS
 from ape_cli.structure.linearisation import NAMES
@@ -45,7 +45,7 @@ def test_it_completes() -> None:
 def test_closed_lists_are_those_that_commands_accept() -> None:
     accepted = {"--preset": config.PRESETS, "--decode": DECODINGS, "--precision": device.PRECISIONS}
     accepted |= {"--metric": evaluations.METRICS, "report --format": rendering.FORMATS, "--split": vocabulary.SPLITS}
-    accepted |= {"--plot-format": plots.FORMATS, "--model": config.MODELS, "--orders": NAMES}
+    accepted |= {"--model": config.MODELS, "--orders": NAMES}
     for flag, names in accepted.items():
         assert list(completion.VALUES[flag](None)) == list(names), flag
 

@@ -118,9 +118,3 @@ def test_all_datasets_are_checked(words: Dataset, here: Path) -> None:
     found = json.loads(ape("verify", *given, "--json", code=1)[0])
     assert [line["rows"] for line in found] == [200, 200, None, 200, None]
     assert [bool(line["problems"]) for line in found] == [True, False, True, True, True]
-
-
-def test_a_folder_of_results_that_does_not_exist(here: Path) -> None:
-    assert "no such results folder" in ape("verify", "--results", "nosuch", code=1)[1]
-    (here / "empty").mkdir()
-    assert ape("verify", "--results", "empty")[0] == "0 runs, 0 damaged\n"

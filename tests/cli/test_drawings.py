@@ -26,7 +26,7 @@ from tests.conftest import ape
 def lines(structure: str, positions: list[Any], names: list[str], **options: Any) -> list[str]:
     """The drawing as lines of text without trailing spaces."""
     console = Console(width=60, color_system=None)
-    arguments = {"order": None, "binarised": False} | options
+    arguments = {"binarised": False} | options
     with console.capture() as captured:
         console.print(drawings.drawn(parse_structure(structure), positions, names, **arguments))
     return [line.rstrip() for line in captured.get().splitlines()]
@@ -54,15 +54,15 @@ def test_words_grids_rings_and_products() -> None:
 
 
 def test_a_tree_has_its_first_child_first() -> None:
-    drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"), order="breadth")
-    assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z", "", "in breadth order: fxgyz"]
-    drawn = lines("tree(2)", [1, 2], ["f", "x"], order="depth", binarised=True)
+    drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"))
+    assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z"]
+    drawn = lines("tree(2)", [1, 2], ["f", "x"], binarised=True)
     assert drawn[:2] == ["f", "└── first child: x"]
 
 
 def test_a_binarised_tree_says_what_each_step_means() -> None:
     """The tree f(x, g(y), z). An address and a tree below `<query>` are not siblings."""
-    drawn = lines("tree(2)", [1, 2, 5, 10, 11], list("fxgyz"), order="breadth", binarised=True)
+    drawn = lines("tree(2)", [1, 2, 5, 10, 11], list("fxgyz"), binarised=True)
     assert drawn[:5] == [
         "f",
         "└── first child: x",
@@ -70,7 +70,7 @@ def test_a_binarised_tree_says_what_each_step_means() -> None:
         "        ├── first child: y",
         "        └── next sibling: z",
     ]
-    drawn = lines("tree(2)", [1, 2, 3, 4, 6], ["<query>", "<at>", "f", "<1>", "x"], order="breadth", binarised=True)
+    drawn = lines("tree(2)", [1, 2, 3, 4, 6], ["<query>", "<at>", "f", "<1>", "x"], binarised=True)
     assert drawn[:5] == ["<query>", "├── <at>", "│   └── first child: <1>", "└── f", "    └── first child: x"]
 
 
@@ -82,7 +82,7 @@ def test_a_tree_without_a_root_is_no_tree() -> None:
 
 def test_nodes_without_their_parents_are_drawn_at_their_places() -> None:
     """The target of the task `mask` has only some nodes: here 5, the second child of 2, and 6, the first of 3."""
-    drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"), order="breadth")
+    drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"))
     assert drawn[:6] == ["f", "├── ·", "│   └── h", "└── ·", "    └── g", "        └── z"]
 
 

@@ -78,16 +78,6 @@ def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(cost in table for cost in ("12,345", "1.50", "1.25", "1.75"))
 
 
-def test_check_of_an_unknown_name_says_where_it_searched() -> None:
-    done = run(app, ["check", "windw"])
-    assert done.exit_code == 2
-    fix = done.stderr.splitlines()[-1]
-    assert fix.split()[1:6] == ["choose", "one", "from", "the", "list"]  # no name is similar
-    for place in ("position", "attention", "entry points ape_cli.schemes", "entry points ape_cli.attentions"):
-        assert place in fix
-    assert "did you mean 'rope'?" in run(app, ["check", "rotary"]).stderr  # a synonym
-
-
 def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(self: Rope, x: Tensor, context: Context, side: Side) -> Tensor:
         if context.positions.max() > 100:

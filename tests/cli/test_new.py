@@ -43,14 +43,6 @@ def test_in_a_checkout_it_writes_into_the_package(here: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_class_has_a_name_of_its_own(here: Path) -> None:
-    """The class name differs from imported classes and from Python's built-in names."""
-    for name, class_name in (("shape", "ShapePlugin"), ("true", "TruePlugin"), ("low-2", "Low2")):
-        ape("new", "scheme", name)
-        text = Path("ape_cli/position", f"{name.replace('-', '_')}.py").read_text()
-        assert f"\nclass {class_name}(Scheme):\n" in text
-
-
 def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     for name in ("", "Window", "2d", "a.b", "../a", "a b", "é", "class", "a" * 41):
         assert "error: invalid name for a scheme\n" in ape("new", "scheme", "--", name, code=2)[1], name
@@ -60,14 +52,6 @@ def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     for kind, name in taken:
         assert f"the name of the {kind} is taken" in ape("new", kind, name, code=2)[1]
     assert not list(here.iterdir())
-
-
-def test_a_scheme_of_content_has_both_hooks(here: Path) -> None:
-    written = json.loads(ape("new", "scheme", "way-cost", "--content", "--json")[0])
-    text, next_one = Path(written["written"][0]).read_text(), written["next"][-1]
-    assert "def layer(self" in text
-    assert "def logits(self" in text
-    assert "--models decoder" in next_one
 
 
 def test_an_existing_file_is_kept(here: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -22,17 +20,6 @@ from tests.test_docs import PAGES
 from tests.training.test_data_parallel import Apart
 
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
-
-
-def test_a_missing_scheme_is_reported_at_once(here: Path) -> None:
-    code = (
-        "import sys; from ape_cli.cli import app; app(sys.argv[1:], standalone_mode=False);"
-        "print(sorted({'torch', 'numpy', 'polars'} & set(sys.modules)))"
-    )
-    run = [sys.executable, "-c", code, "train", "--task", "copy"]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert done.stderr.startswith("error: no scheme is named\n")
-    assert done.stdout == "[]\n"
 
 
 def test_the_end_has_scores_to_compare_with(here: Path) -> None:
@@ -64,18 +51,6 @@ def test_a_training_names_its_data_and_the_rows_that_it_uses(here: Path) -> None
     most = "this run uses at most 320 of them (20 steps of up to 16 rows); --set epochs=1 uses each row once\n"
     assert most in err
     assert "at most" not in ape(*words, "--set", "epochs=1")[1]
-
-
-def test_a_training_on_a_short_batch_does_not_claim_more_rows(here: Path) -> None:
-    """With 200 rows in batches of 199 and this seed, the only step is that of the single row."""
-    words = ["--preset", "tiny", "--device", "cpu", "--seed", "1", "--set", "steps=1", "--set", "batch_size=199"]
-    err = ape("train", "--scheme", "rope", "--task", "copy", *words, "--no-eval")[1]
-    assert "this run uses at most 199 of them (1 steps of up to 199 rows)" in err
-    assert ": 1 steps of up to 199 rows, 0.5 epochs, on cpu\n" in err
-    (run,) = open_registry("results")
-    (tokens,) = run.history()["tokens"]
-    rows = next(open_dataset("datasets/copy-tiny").split("train").batches(199, 1)).counts
-    assert tokens == sum(rows) < 50
 
 
 def test_the_first_of_several_processes_prints(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

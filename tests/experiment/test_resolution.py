@@ -77,8 +77,8 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
     assert (plan["structure"], plan["read_as"]) == ("tree(2)", "tree(2)")
     assert plan["config"] == json.loads((here / "results" / "runs" / name / "run.json").read_text())["config"]
     printed = ape(*words, "--dry-run")[0]
-    assert f"{name} (finished)" in printed
-    assert "positions: tree(2), read as tree(2)" in printed
+    assert f'run = "{name}"\nstate = "finished"\n' in printed
+    assert 'read_as = "tree(2)"' in printed
 
 
 def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 from pathlib import Path
 
@@ -67,15 +66,6 @@ def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
     of_file = ["--config", str(run / "run.json"), "--attention", "dot"]
     assert config_of(trained(*of_file))["decay"] == 0.98
     assert config_of(trained(*of_file, "--set", "decay=0.5"))["decay"] == 0.5
-
-
-def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
-    run = first_run("train", "--scheme", "orthogonal-seq", "--task", "copy")
-    again = ["train", "--config", str(run / "run.json"), "--device", "cpu"]
-    lines = ape(*again)[1].splitlines()
-    hint = shlex.split(lines[lines.index("to compare it with other schemes on the same data:") + 1])
-    ape(*hint[1:])
-    assert "the same model without positions (scheme none)" in ape(*again)[0]
 
 
 def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
@@ -223,7 +213,6 @@ def test_an_error_names_the_line_in_the_file_of_a_sweep(here: Path) -> None:
         ("seeds = [1,\n  'x']", ", line 4", "bad seeds.1 of a sweep"),
         ("seed = [1]", ", line 4", "did you mean 'seeds'?"),
         ('models = "decoder"', ", line 4", 'fix for example models = ["encoder-decoder"]'),
-        ('orders = ["depth"]', ", line 4", "no task of the sweep has an order"),
         ('data = ["none"]', ", line 4", "no such dataset"),
         ("set = { lr_peak = [[1]] }", ", line 4", "fix for example set = "),
         ("[[grid]]\nset = { dropout = 0 }\n[[grid]]\nset = { dropout = [0, 2] }", "", "bad value of dropout"),

@@ -7,13 +7,11 @@ import json
 import signal
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ape_cli.cli import sweep_output
-from ape_cli.cli.sweep_output import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import Event, JobContext
 from ape_cli.data.loader import Dataset, open_dataset
@@ -144,53 +142,43 @@ def test_bad_usage(here: Path, words: list[str], message: str) -> None:
 
 
 def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sweep waits, because the other process may be a dying worker.
-
-    In the end it leaves the run to the other one.
-    """
+    """The sweep waits, because the other process may be a dying worker. Told to stop, it does not wait."""
     monkeypatch.setattr(worker, "_RETRY_EVERY", 0.01)
-    monkeypatch.setattr(worker, "_LOCK_TIMEOUT", 0.5)
     data = preset_dataset("copy", None, "tiny", Path("datasets"))
     (item,) = items_of(schemes=["none"], tasks=["copy"], set={"steps": 2})
     reports: list[Any] = []
     job = worker.job(item, open_registry("results"), "cpu", False)
-    context = JobContext(0, reports.append, lambda: False)
     assert item.run is not None
-    with files.locked(item.run.folder / ".lock", BusyError("busy")):
-        assert job.call(context, *job.args) == {"state": "elsewhere"}
-    assert {"waiting": True} in reports
-    assert job.call(context, *job.args)["state"] == "finished"
+    waiting = JobContext(0, reports.append, lambda: len(reports) == 3)
+    with files.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
+        job.call(waiting, *job.args)
+    assert reports == [{"waiting": True}] * 3
+    assert job.call(JobContext(0, print, lambda: False), *job.args)["trained"]
     assert open_dataset("datasets/copy-tiny").fingerprint == data.fingerprint
 
 
 def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_does(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if a trial reports nothing for more than a minute."""
     clock = [100.0]
     monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
     items = items_of(schemes=["none"], tasks=["copy"], seeds=[1, 2, 3])
     a, b, _ = (item.name for item in items)
-    started: list[Any] = []
-    monkeypatch.setattr(sweep_output, "Repeated", lambda call: started.append(call) or SimpleNamespace(stop=str))
     with sweep_output.watching(items) as watch:
         watch.handle_event(Event(a, "started"))
         watch.handle_event(Event(b, "started"))
         report = {"step": 10, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
-        clock[0] = 110.0
+        clock[0] = 111.0
         watch.handle_event(Event(a, "progress", report))
-        clock[0] = 130.0
-        watch.handle_event(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
         capsys.readouterr()
-        assert started == [watch.print_progress]
-        clock[0] = 160.0
-        watch.print_progress()  # 1,000 steps took 50 s, and 10,990 are left
-        watch.handle_event(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
+        clock[0] = 161.0  # 1,000 steps took 50 s, and 10,990 are left
+        watch.handle_event(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
         watch.handle_event(Event(b, "progress", {"waiting": True}))
-        watch.print_progress()
+        clock[0] = 222.0
+        watch.handle_event(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
     assert capsys.readouterr().err.splitlines() == [
         f"[0/3] {a}: step 1,010/12,000, loss 1.2500, about 9:10 left",
-        f"[0/3] {b}: running for 1:00",
+        f"[0/3] {b}: running for 1:01",
         f"[0/3] {a}: step 12,000/12,000, loss 0.5000, evaluating",
         f"[0/3] {b}: waits for another process",
     ]
@@ -201,7 +189,7 @@ def test_what_a_trial_reports(words: Dataset, tmp_path: Path) -> None:
     (item,) = items_of(schemes=["none"], data=[str(words.folder)], set={"steps": 20})
     reports: list[Any] = []
     job = worker.job(item, open_registry(tmp_path), "cpu", False)
-    assert job.call(JobContext(0, reports.append, lambda: False), *job.args)["state"] == "finished"
+    assert job.call(JobContext(0, reports.append, lambda: False), *job.args)["trained"]
     assert reports[0].keys() == {"step", "steps", "loss", "accuracy", "validation"}
     assert reports[0]["loss"] > 0
 
@@ -221,7 +209,7 @@ def test_the_bars_of_a_sweep_and_its_end_by_ctrl_c(
         watch.handle_event(Event(b, "progress", report))
         assert [bar.fields["accuracy"] for bar in watch.bars.tasks] == ["", "", "training 50.00%"]
         watch.handle_event(Event(b, "progress", report | {"validation": 0.25}))
-        watch.handle_event(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
+        watch.handle_event(Event(a, "done", {"trained": True, "seconds": 50.0, "test": 0.75}))
         total, bar = watch.bars.tasks
         assert (total.completed, total.total) == (1, 3)
         assert (bar.description, bar.completed, bar.fields["accuracy"]) == (b, 800, "validation 25.00%")
@@ -232,18 +220,6 @@ def test_the_bars_of_a_sweep_and_its_end_by_ctrl_c(
     told = " ".join(capsys.readouterr().err.split())
     assert told.index("stopping after the present steps …") < told.index("ending at once …")
     assert "1 finished, 1 stopped, 1 waiting" in told
-
-
-def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    items = items_of(schemes=["none"], tasks=["images", "copy"])
-    watch = Watch(items)
-    for item in items:
-        watch.handle_event(Event(item.name, "started"))
-        done = {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}
-        watch.handle_event(Event(item.name, "done", done))
-    said = capsys.readouterr().err
-    assert ", test accuracy 75.00%" in said
-    assert ", test token accuracy 75.00%" in said
 
 
 def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:

@@ -21,7 +21,6 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from tests import interpreters
 from tests.conftest import ROOT, write
-from tests.training.loggers.test_contract import train
 
 
 def free_port() -> str:
@@ -97,7 +96,7 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
 
 
 def test_one_of_several_processes_answers(words: Dataset, tmp_path: Path) -> None:
-    """A dry run, an error of the command line, and a command that is not for several processes."""
+    """A dry run, and an error of the command line."""
     given = ("--data", str(words.folder), "--preset", "tiny", "--scheme", "rope")
     (code, out, err), other = two(tmp_path, *given, "--dry-run", "--json")
     assert (code, other) == (0, (0, "", ""))
@@ -114,13 +113,6 @@ def test_one_of_several_processes_answers(words: Dataset, tmp_path: Path) -> Non
         assert [out for _, out, _ in ended] == ["", ""], ended
         assert "".join(err for *_, err in ended).count("error:") == 1
         assert what in "".join(err for *_, err in ended)
-    train(words, tmp_path)
-    process = begin(tmp_path, "--split", "validation", "--json", "--results", str(tmp_path), command="eval")
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    (scored,) = json.loads(out)
-    assert scored["split"] == "validation"
-    assert err.count("`ape eval` runs in the first process of torchrun only") == 1
 
 
 GROUP = """
