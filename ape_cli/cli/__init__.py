@@ -29,24 +29,19 @@ def main() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal without Unicode
-    code = _run()
+    code: str | int | None = 0
+    try:
+        app()
+    except SystemExit as end:
+        code = end.code
+    except (ApeError, OSError) as error:  # not from within a command: of `--help`, for example
+        code = console.print_error(error)
+    except Exception:  # a bug: its traceback may contain addresses
+        console.print_note_lines(traceback.format_exc().rstrip())
+        code = 1
     try:
         sys.stdout.flush()
     except OSError as error:  # the disk is full, or the reader of a pipe has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again when it ends
         code = code or console.print_error(error)
     sys.exit(code)
-
-
-def _run() -> str | int | None:
-    """Run the command line, and return the argument of `sys.exit`."""
-    try:
-        app()
-    except SystemExit as end:
-        return end.code
-    except (ApeError, OSError) as error:  # not from within a command: of `--help`, for example
-        return console.print_error(error)
-    except Exception:  # a bug: its traceback may contain addresses
-        console.print_note_lines(traceback.format_exc().rstrip())
-        return 1
-    return 0

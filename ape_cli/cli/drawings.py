@@ -105,19 +105,14 @@ def _product(
         tokens = held.setdefault(tuple(outer_position), ([], []))
         tokens[0].append(within[0] if inner.width == 1 else within)
         tokens[1].append(name)
-    if isinstance(outer, Seq) and isinstance(inner, Tree):
-        return Group(*(_tree(at, labels, inner, binarised) for at, labels in held.values()))
-    if outer == Grid((Seq(), Seq())) and inner == Seq() and _is_compact(list(held)):
-        return _grid(
-            {(outer_position[0], outer_position[1]): _line(labels) for outer_position, (_, labels) in held.items()},
-            gap="  ",
-        )
-    if isinstance(outer, Tree) and inner == Grid((Seq(), Seq())) and all(_is_compact(at) for at, _ in held.values()):
-        cells = {
-            heap: _grid({(i, j): Text(name) for (i, j), name in zip(at, labels, strict=True)})
-            for (heap,), (at, labels) in held.items()
-        }
-        return _nodes(cells, [""] * outer.branching)
+    parts = {place: drawn(inner, at, labels, binarised=binarised) for place, (at, labels) in held.items()}
+    if isinstance(outer, Seq):
+        return Group(*parts.values())
+    cells = {place: part for place, part in parts.items() if isinstance(part, Text)}
+    if len(cells) == len(parts) and outer == Grid((Seq(), Seq())) and _is_compact(list(cells)):
+        return _grid({(row, column): cell for (row, column), cell in cells.items()}, gap="  ")
+    if len(cells) == len(parts) and isinstance(outer, Tree):
+        return _nodes({heap: cell for (heap,), cell in cells.items()}, [""] * outer.branching)
     return _line(names)
 
 

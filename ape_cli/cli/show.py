@@ -9,7 +9,7 @@ import typer
 from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import draw, print_json
 from ape_cli.cli.options import Dataset, DatasetsFolder, Json
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import UsageError, pick
 
 if TYPE_CHECKING:  # imported by the command when it runs
     from ape_cli.data.manifest import Manifest
@@ -36,25 +36,23 @@ def show(
 
 
 def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str, Any]]:
-    """The manifest, and one row as `--json` prints it; the rows after it are not read.
+    """The manifest, and one row as `--json` prints it. Only its shard is read.
 
     Raises `DataError` if the dataset is damaged, and `UsageError` if there is no such split or row.
     """
-    from ape_cli.data.loader import open_dataset
+    from ape_cli.core.vocabulary import SPLITS
+    from ape_cli.data.manifest import open_shard, read_manifest
     from ape_cli.storage import image_rows
 
-    data = open_dataset(folder)
-    rows, manifest = data.split(split), data.manifest
-    count = manifest.plan.rows[split]
+    manifest = read_manifest(folder)
+    count, shards = manifest.plan.rows[pick("split", split, SPLITS)], iter(manifest.shards[split])
     if not 0 <= row < count:
         allowed = f"{count} rows in {split}, from 0"
         raise UsageError("no such row", got=row, allowed=allowed, fix="choose one of these rows")
-    left = row
-    for table in rows.tables():
-        if left < table.num_rows:
-            break
-        left -= table.num_rows
-    table = table.slice(left, 1).combine_chunks()
+    left, shard = row, next(shards)
+    while left >= shard.rows:
+        left, shard = left - shard.rows, next(shards)
+    table = open_shard(folder, manifest.plan, shard).read().slice(left, 1).combine_chunks()
     values: dict[str, Any] = table.to_pylist()[0]
     if (image := manifest.plan.image) is not None:
         names = {"row": values["row"], "label": values["label"], "class": manifest.vocabulary[values["label"]]}

@@ -38,14 +38,6 @@ def test_it_shows_versions_machine_and_folders(here: Path) -> None:
     assert "left over: nothing" in shown
 
 
-def test_one_line_names_what_is_optional_and_absent(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uses = {"plots": (("json",), "plots"), "ray": (("no_such_package",), "--engine ray"), "hub": (("none_",), "push")}
-    monkeypatch.setattr(extras, "EXTRAS", uses)
-    assert json.loads(ape("doctor", "--json")[0])["absent"] == ["ray", "hub"]
-    line = f"optional, not installed: ray (--engine ray), hub (push); to install: {extras.how_to_install('ray,hub')}"
-    assert line in ape("doctor")[0].splitlines()
-
-
 def test_every_extra_for_users_is_known() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {*extras.EXTRAS, "trees", "test", "docs", "dev"} == set(project["optional-dependencies"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -135,11 +134,3 @@ def test_pictures_of_a_run(run: Run, here: Path) -> None:
     assert Path("a/b.svg").read_text().startswith("<?xml")
     _, told = ape("draw", "rope", "--run", run.name, *results, code=2)
     assert "the run uses another scheme" in told
-
-
-def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> None:
-    shutil.copytree(run.folder, here / "results" / "runs" / run.name)
-    (here / "results" / "runs" / run.name / "model.safetensors").unlink()
-    for view in ("offsets", "training", "attention"):
-        _, told = ape("draw", "--run", run.name, "--view", view, code=1)
-        assert told.startswith("error: the run has no weights")

@@ -47,7 +47,7 @@ def test_words_grids_rings_and_products() -> None:
         ("grid(2)*seq", WORDS, "a b c d e f g", ["ab   c", "d    efg"]),
         ("tree(4)*grid(2)", GRIDS, "split a b c d e", ["split", "├── a b", "│   c d", "└── e"]),
         ("grid(3)", [[0, 0, 0], [0, 0, 1]], "a b", ["ab"]),  # other products are a line
-        ("tree(2)*seq", [[1, 0], [2, 0]], "a b", ["ab"]),
+        ("tree(2)*seq", [[1, 0], [1, 1], [2, 0]], "a b c", ["ab", "└── c"]),
     ]
     for structure, positions, names, expected in cases:
         assert lines(structure, positions, names.split()) == expected, structure

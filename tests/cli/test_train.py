@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-import torch.distributed.run
 
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import execution
 from tests.conftest import ape
-from tests.test_docs import PAGES
 from tests.training.test_data_parallel import Apart
 
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
@@ -60,17 +56,6 @@ def test_the_first_of_several_processes_prints(here: Path, monkeypatch: pytest.M
         printed.append(ape("train", "--scheme", "rope", *WORDS, "--dry-run", "--json"))
     assert json.loads(printed[0][0])["state"] == "new"
     assert printed[1] == ("", "")
-
-
-def test_torchrun_leaves_our_options_to_us() -> None:
-    """It has options that begin with --log and others of ours, so each command of the help and the guide has a `--`."""
-    guide = PAGES["docs/guides/gpu.md"]
-    commands = re.findall(r"torchrun [^\n…`]*train [^\n…`]*", guide + ape("train", "--help")[0].replace("\n ", ""))
-    assert [command.split(" -m ")[1][:17] for command in commands] == ["ape_cli -- train "] * 2
-    for command in commands:
-        words = shlex.split(command)[1:]
-        ours = ["--log", "json-lines", "--no-eval", "--role", "x"]
-        assert torch.distributed.run.parse_args([*words, *ours]).training_script_args[-5:] == ours
 
 
 def test_eval_shows_what_counting_reaches(here: Path) -> None:

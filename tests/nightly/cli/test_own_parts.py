@@ -13,7 +13,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core import executors
 from ape_cli.core.errors import left_out
-from ape_cli.reports import pictures, views
+from ape_cli.reports import views
 from ape_cli.reports.document import read
 from ape_cli.reports.views import Options
 from ape_cli.runs.registry import open_registry
@@ -44,15 +44,6 @@ class Mine(View):
     def tables(self, result, *, interval=False):
         rows = [("a", ["3"])]
         return [Table("Title", ["A note."], ["steps"], rows, "")]
-"""
-PICTURE = """
-import numpy as np
-from ape_cli.reports.pictures import HeatMap, PictureKind
-
-class Mine(PictureKind):
-    def panels(self, material):
-        panel = HeatMap("title", np.ones((2, 2)), 1.0, "score", ["1", "2"], ["1", "2"])
-        return [[panel]]
 """
 TASK = """
 import pyarrow as pa
@@ -133,17 +124,6 @@ def test_an_own_view_that_fails_is_named_and_the_others_stay(own: Write, trained
             page = read(open_registry(trained), views.load("scores"), Options(style="html"))
         assert [line for line in lines if line.startswith(f"mine: {message}")]
         assert {part.view.name for part in page.parts} >= {"scores", "by-size"}
-
-
-def test_an_own_picture_that_fails_is_named(own: Write) -> None:
-    for old, new, message in [
-        ("[[panel]]", "[panel]", "`panels` of picture 'mine' returns something else"),
-        ("[[panel]]", "1 / 0", "`panels` of picture 'mine' failed"),
-    ]:
-        own(pictures, PICTURE, old, new)
-        assert message in ape("draw", "rope", "--view", "mine", code=1)[1]
-    own(pictures, PICTURE)
-    assert "title" in ape("draw", "rope", "--view", "mine")[0]
 
 
 def test_an_own_task_that_fails_while_it_is_generated_is_named(own: Write) -> None:

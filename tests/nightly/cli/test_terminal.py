@@ -30,7 +30,8 @@ def test_closed_streams(tmp_path: Path, closed: str) -> None:
 
 def test_closed_streams_do_not_become_files(tmp_path: Path) -> None:
     """A file that a command opens is never one of the standard streams, on which something else may be printed."""
-    code = "import os, sys; from ape_cli import cli; cli._run = lambda: os.open(os.devnull, os.O_RDONLY); cli.main()"
+    app = "cli.app = lambda: sys.exit(os.open(os.devnull, os.O_RDONLY))"
+    code = f"import os, sys; from ape_cli import cli; {app}; cli.main()"
     for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
         done = shell(f'"{sys.executable}" -c "{code}" {closed}', tmp_path)
         assert done.returncode > 2, closed
