@@ -71,8 +71,10 @@ def check(
 def _print_findings(findings: list[Finding]) -> None:
     """Print a table for each kind of part, with a line for each rule and law. Then explain each failure."""
     for part in dict.fromkeys(f.part for f in findings):
-        rows = [[f.name, f.structure or "", f.law, _error(f)] for f in findings if f.part == part]
-        print_table([part, "on", "rule or law", "error"], rows)
+        measured = [f for f in findings if f.part == part and f.law != "import"]
+        if measured:
+            rows = [[f.name, f.structure or "", f.law, _error(f)] for f in measured]
+            print_table([part, "on", "rule or law", "error"], rows)
     if any(f.float64 is not None for f in findings):
         for line in _MEASURED:
             print_note(line)
@@ -94,8 +96,8 @@ def _failures(failed: list[Finding]) -> list[str]:
         if f.trouble is None:
             texts.append(f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32")
         else:
-            reasons.setdefault((subject, f.trouble), []).append(f.law)
-    return texts + [f"{subject}, {', '.join(laws)}: {trouble}" for (subject, trouble), laws in reasons.items()]
+            reasons.setdefault((subject, f.trouble), []).extend([f.law] if f.law != "import" else [])
+    return texts + [f"{', '.join([subject, *laws])}: {trouble}" for (subject, trouble), laws in reasons.items()]
 
 
 def _error(f: Finding) -> str:

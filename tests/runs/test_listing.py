@@ -41,11 +41,8 @@ def test_the_identity_of_a_configuration_is_that_of_reports(tuned: Path) -> None
     assert {name: sum(scores) / len(scores) for name, scores in means.items()} == pytest.approx(reported)
 
 
-def test_the_setting_that_differs_is_shown_in_80_columns(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_shown_in_80_columns(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    head, *_ = (line for line in ape("runs")[0].splitlines() if "status" in line)
-    assert [cell.strip() for cell in head.strip("┃").split("┃")] == ["run", "lr_peak", "status", "validation"]
-    assert "lr_peak" not in ape("runs", "--filter", "lr_peak=0.003")[0], "nothing differs"
     add(tuned / "results", "rope", 0.5, 3, variant={"dropout": 0.1, "warmup": 0.1})
     shown = ape("runs")[0]
     assert "set" in shown.splitlines()[1]

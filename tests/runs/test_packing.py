@@ -116,7 +116,6 @@ def test_no_option_is_ignored(two: list[Path]) -> None:
     assert unpacked == {"unpacked": 1, "present": 0, "refused": []}
     for words in (["--scheme", "rope"], ["--filter", "seed=1"], ["--sort", "seed"], ["--pack", "b.parquet"]):
         assert f"--unpack with {words[0]}" in ape("runs", "--unpack", "a.parquet", *words, code=2)[1]
-    assert "--pack with --wide" in ape("runs", "--pack", "b.parquet", "--wide", code=2)[1]
     assert not Path("b.parquet").exists()
 
 
