@@ -53,7 +53,7 @@ def doctor(
         "leftovers": leftovers,
     }
     if speed:
-        report["speed"] = [dataclasses.asdict(one) for one in measure(choose_device("auto"))]
+        report["speed"] = [dataclasses.asdict(product) for product in measure(choose_device("auto"))]
     print_json(report) if as_json else _print(report)
 
 
@@ -67,8 +67,8 @@ def _print(report: dict[str, Any]) -> None:
         print_result(f"optional, not installed: {what}; to install: {to_install}")
     if report["machine"]["load"] > report["machine"]["cores"]:
         print_note("other programs are using the cores, so training and measurements are slower")
-    for one in report.get("speed", []):
-        print_result(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
+    for speed in report.get("speed", []):
+        print_result(f"{speed['product']}, {speed['precision']}: {speed['gflops']:.0f} GFLOP/s ({speed['library']})")
     print_result(f"left over: {len(report['leftovers']) or 'nothing'}")
     for left in report["leftovers"]:
         print_result(f"  {left['where']}: {left['what']}", indent=4)
@@ -118,7 +118,7 @@ def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:
     results = [] if folders.results == RESULTS else ["--results", str(folders.results)]
     datasets = [] if folders.datasets == DATASETS else ["--datasets", str(folders.datasets)]
     left = [*leftovers.of_runs(registry, results, datasets), *leftovers.of_datasets(folders.datasets)]
-    return counts, [dataclasses.asdict(one) for one in left]
+    return counts, [dataclasses.asdict(leftover) for leftover in left]
 
 
 @command("ape verify")
@@ -141,7 +141,7 @@ def verify(
         what = "runs and datasets cannot be verified together"
         raise UsageError(what, got=f"--data and {' '.join(runs)}", fix="leave one out")
     kind = "dataset" if data else "run"
-    lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
+    lines = [_dataset(folder, folders.datasets) for folder in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
     if as_json:
         print_json(lines)

@@ -238,9 +238,9 @@ class _Shading:
 def _curve(panel: Curve, width: int) -> Iterator[Text]:
     """A mean as points, and its range over heads as shades."""
     room = width - 10
-    each = -(-len(panel.x) // room)  # offsets in a column
-    starts = np.arange(0, len(panel.x), each)
-    mean, low, high = (_means(part, each, 0) for part in (panel.mean, panel.low, panel.high))
+    per_column = -(-len(panel.x) // room)  # offsets
+    starts = np.arange(0, len(panel.x), per_column)
+    mean, low, high = (_means(part, per_column, 0) for part in (panel.mean, panel.low, panel.high))
     wide = max(1, min(6, room // len(starts)))
     bottom, top = panel.y_range
     levels = np.linspace(top, bottom, 1 if top == bottom else _HEIGHT)
@@ -255,7 +255,7 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
         yield Text(f"{label:>8} ┤{line}".rstrip())
     yield Text(f"{'':8} └{'─' * (wide * len(starts))}")
     yield Text(f"{'':10}{panel.x[0]}{panel.x[-1]:>{wide * len(starts) - len(str(panel.x[0]))}}")
-    more = f"; each column is the mean of up to {each} offsets" if each > 1 else ""
+    more = f"; each column is the mean of up to {per_column} offsets" if per_column > 1 else ""
     several = f"●: mean over {panel.heads} heads, ░: range over heads"
     yield Text(f"{'':10}{panel.x_label}{more}", style="dim")
     yield Text(f"{'':10}{several if panel.heads > 1 else '●: one score for all heads'}", style="dim")

@@ -127,7 +127,7 @@ def _work(
 
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
-        return [(run, one) for run in named for one in (fitting(run, data) if data else [None])]
+        return [(run, other) for run in named for other in (fitting(run, data) if data else [None])]
     with left_out() as others:
         work = pending(registry, data, split, decode)
     if not work:
@@ -158,11 +158,11 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     from ape_cli.evaluation.count_baselines import count_baselines
 
     scores = {}
-    for data in (one for one in on if one.plan.rows["train"]):
+    for data in (data for data in on if data.plan.rows["train"]):
         try:
             with slow_step(f"computing the baselines of {data.name}"):
-                found = count_baselines(data, split)
-            scores[data.fingerprint] = found.counted or {_CLASS: {"token_accuracy": found.constant_guess}}
+                baselines = count_baselines(data, split)
+            scores[data.fingerprint] = baselines.counted or {_CLASS: {"token_accuracy": baselines.constant_guess}}
         except ApeError as error:  # for example, the training split is damaged
             print_note(f"{data.name}: no baselines, {error.summary}")
     return scores
@@ -171,7 +171,7 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
 def _print_baselines(on: Collection[Dataset], split: str, *, several: bool) -> None:
     """Print what baselines reach on each dataset, after one or `several` evaluations."""
     counted = _baselines(on, split)
-    for data in (one for one in on if one.fingerprint in counted):
+    for data in (data for data in on if data.fingerprint in counted):
         before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
             guess = scores[_CLASS]["token_accuracy"]
@@ -206,14 +206,14 @@ def _print_evaluation(result: dict[str, Any]) -> None:
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 
-def with_perplexity(found: Any) -> Any:
+def with_perplexity(part: Any) -> Any:
     """An evaluation with the perplexity beside each cross-entropy. An infinite one is None, because JSON has none."""
-    if isinstance(found, list):
-        return [with_perplexity(part) for part in found]
-    if not isinstance(found, dict):
-        return found
-    found = {name: with_perplexity(value) for name, value in found.items()}
-    if "cross_entropy" in found:
-        value = perplexity(found["cross_entropy"])
-        found["perplexity"] = value if math.isfinite(value) else None
-    return found
+    if isinstance(part, list):
+        return [with_perplexity(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    part = {name: with_perplexity(value) for name, value in part.items()}
+    if "cross_entropy" in part:
+        value = perplexity(part["cross_entropy"])
+        part["perplexity"] = value if math.isfinite(value) else None
+    return part

@@ -110,7 +110,7 @@ def gen(
 ) -> None:
     """Generate a dataset: Parquet files, a manifest and a dataset card.
 
-    `ape gen TASK --help` shows only the options that apply to one task.
+    `ape gen TASK --help` also shows the options of the task.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.
