@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from ape_cli.cli import completion
 from ape_cli.cli.console import print_error, print_hint, print_note
-from ape_cli.cli.options import DATASETS, FOLDERS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed, with_folders
+from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, expanded
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.runtime import check_process, is_launched, version
+from ape_cli.core.runtime import check_process, version
 from ape_cli.core.slow_steps import slow_imports
 from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
-_WORK = ("gen", "train", "sweep", "eval", "report", "draw", "tasks", "schemes", "attentions")
-_ORDER = (*_WORK, "check", "runs", "rm", "show", "fields", "doctor", "verify", "export", "push", "new")
-
-
-class _Group(TyperGroup):
-    """The command `ape` with its own options."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands, in the order of `ape --help`."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The options of `ape` itself."""
-        params = super().get_params(ctx)
-        if ctx.resilient_parsing:  # the Tab key
-            completion.complete(params, "")
-        return params
-
-
 app = typer.Typer(
-    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`
@@ -55,9 +32,6 @@ app = typer.Typer(
 
 if TYPE_CHECKING:
     from ape_cli.runs.record import UserCode
-
-_STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<words>\S.*)\)")
-_HYPHEN = "\u2011"  # stands for a hyphen while lines are folded, so that names such as tree-copy stay whole
 
 
 @contextmanager
@@ -79,48 +53,26 @@ def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
 
 
 class Command(TyperCommand):
-    """A command whose `--help` shows groups of options, and that prints user errors without a traceback.
+    """A command whose `--help` shows groups of options, and that prints user errors without a traceback."""
 
-    `option` is proposed if the user gives a word that the command does not take, for example `--scheme `.
-    """
-
-    option: ClassVar[str] = ""
     WORDS: ClassVar = "ape_cli.words"  # where the context has the words of the command line
-    RANKS: ClassVar = ("train",)  # commands that all processes of torchrun run together
     BARE: ClassVar = {"--generalise": "auto"}  # options that may stand without their numbers, and what they mean then
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. The error about a word that is no argument names the option that takes it.
-
-        Of several processes that torchrun has started, only the first one runs a command that is not for several.
-        """
-        if is_launched() and os.environ["RANK"] != "0" and self.name not in self.RANKS:
-            print_note(
-                f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}"
-            )
-            ctx.exit()
+        """Parse the command line."""
         ctx.meta[self.WORDS] = list(args)
         for index, (word, following) in enumerate(zip(args, [*args[1:], ""], strict=False)):
             # what follows is not its value: an option, a file or nothing
             if word in self.BARE and (not following or following.startswith("-") or following.endswith(".toml")):
                 args[index] = f"{word}={self.BARE[word]}"
-        flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
-        try:
-            return list(super().parse_args(ctx, args))
-        except Exception as error:
-            message = getattr(error, "message", "")
-            stray = _STRAY.fullmatch(message) if isinstance(message, str) else None
-            if self.option and stray is not None and self.option.split()[0] not in flags:
-                word = f"{self.option}{stray['words'].split()[0]}"
-                error.message = f"{message}; did you mean: ape {self.name} {word}"  # type: ignore[attr-defined]
-            raise
+        return list(super().parse_args(ctx, args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters. Each that takes a value says which, for example `--seed SEED`."""
         params = super().get_params(ctx)
-        for one in params:
-            if one.metavar is None and not getattr(one, "is_flag", False):
-                one.metavar = last_word(one.opts[-1])
+        for parameter in params:
+            if parameter.metavar is None and not getattr(parameter, "is_flag", False):
+                parameter.metavar = last_word(parameter.opts[-1])
         if ctx.resilient_parsing:  # the Tab key
             completion.complete(params, str(ctx.info_name))
         return params
@@ -129,21 +81,20 @@ class Command(TyperCommand):
         """The parts of the line of usage: `[OPTIONS] TASK`."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
-    def get_help(self, ctx: Any) -> str:
-        """The text of `--help`."""
-        return str(super().get_help(ctx)).replace(_HYPHEN, "-")
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and the options by group."""
         groups: dict[str, list[Any]] = {}
-        for one in self.get_params(ctx):
-            record = one.get_help_record(ctx)
-            if record is not None:
-                names = one.metavar if one.param_type_name == "argument" else record[0]
-                group = OUTPUT if "--help" in one.opts else getattr(one, "rich_help_panel", None) or OTHER
-                group = "Arguments" if one.param_type_name == "argument" else group
-                groups.setdefault(group, []).append((names, record[1].replace("-", _HYPHEN)))
-        for title in sorted(groups, key=_place):
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                groups.setdefault("Arguments", []).append((parameter.metavar, record[1]))
+            else:
+                is_help = "--help" in parameter.opts
+                group = OUTPUT if is_help else getattr(parameter, "rich_help_panel", None) or OTHER
+                groups.setdefault(group, []).append(record)
+        for title in sorted(groups, key=_panel_index):
             with formatter.section(title):
                 formatter.write_dl(groups[title])
 
@@ -156,35 +107,20 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
-
-        messages = messages_to(lambda line: print_note(with_folders(line, _typed_folders(ctx))))
+        handled = on_stop(signal.default_int_handler)
         try:
-            with on_stop(signal.default_int_handler), messages, slow_imports(print_hint), explained():
+            with handled, messages_to(print_note), slow_imports(print_hint), explained():
                 check_process()
                 return super().invoke(ctx)
-        except ApeError as error:
-            raise typer.Exit(print_error(as_typed(error, ctx))) from None
-        except OSError as error:
+        except (ApeError, OSError) as error:
             raise typer.Exit(print_error(error)) from None
         except (MemoryError, RuntimeError) as error:
             if not memory.ran_out(error):
                 raise
-            raise typer.Exit(print_error(as_typed(memory.out_of_memory(error), ctx))) from None
+            raise typer.Exit(print_error(memory.out_of_memory(error))) from None
         except KeyboardInterrupt:
             print_note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
-
-
-def as_typed(error: ApeError, ctx: Any) -> ApeError:
-    """The error of a function, whose fix names the folders of the command that was typed."""
-    if error.fix is not None:
-        error.fix = with_folders(error.fix, _typed_folders(ctx))
-    return error
-
-
-def _typed_folders(ctx: Any) -> dict[str, str]:
-    """The folders of runs and of datasets that the command line names, by their flags."""
-    return {flag(name): str(ctx.params[name]) for name in sorted(typed(ctx)) if flag(name) in FOLDERS}
 
 
 def last_word(name: str) -> str:
@@ -192,8 +128,8 @@ def last_word(name: str) -> str:
     return name.replace("_", "-").split("-")[-1].upper()
 
 
-def _place(title: str) -> int:
-    """The place of a group. Arguments come first, and groups of other packages before the folders."""
+def _panel_index(title: str) -> int:
+    """The index of a group in `--help`. Arguments come first, and groups of other packages before the folders."""
     if title == "Arguments":
         return -1
     return PANELS.index(title) if title in PANELS else PANELS.index(OUTPUT) - 1
@@ -202,17 +138,11 @@ def _place(title: str) -> int:
 F = TypeVar("F", bound=Callable[..., None])
 
 
-def command(
-    example: str, *, name: str | None = None, cls: type[Command] = Command, option: str = ""
-) -> Callable[[F], F]:
-    """Register a function as a command of the same name, or of `name`.
-
-    `example` ends its help. `option` is proposed if the user gives a word that the command does not take.
-    """
+def command(example: str, *, name: str | None = None, cls: type[Command] = Command) -> Callable[[F], F]:
+    """Register a function as a command of the same name, or of `name`. `example` ends its help."""
 
     def register(function: F) -> F:
-        kind = type(cls.__name__, (cls,), {"option": option})
-        app.command(name, cls=kind, epilog=example)(expanded(function))
+        app.command(name, cls=cls, epilog=example)(expanded(function))
         return function
 
     return register
@@ -256,17 +186,6 @@ def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> Stora
     """
     named = datasets / str(data)
     return named if named.exists() and not data.exists() else data
-
-
-def folder_options(results: StoragePath = RESULTS, datasets: StoragePath = DATASETS) -> list[str]:
-    """The words with which a command finds these folders: none for the usual ones."""
-    words = [] if results == RESULTS else ["--results", str(results)]
-    return words if datasets == DATASETS else [*words, "--datasets", str(datasets)]
-
-
-def with_results(words: str, results: StoragePath) -> str:
-    """The command `ape` with `words`, which finds the runs in a folder."""
-    return " ".join(["ape", words, *map(shlex.quote, folder_options(results))])
 
 
 def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported where it is needed, because torch is slow to impor
 
 _MEASURED = (
     "errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);",
-    "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed",
+    "uniqueness and reach: the smallest difference, which must be at least 1e-4; exact: 0 in both",
     "operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias",
 )
 
@@ -69,23 +69,12 @@ def check(
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    """Print tables of rules, and of errors: operators, scores, behaviour in a model. Then explain each failure."""
-    from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
-
+    """Print a table for each kind of part, with a line for each rule and law. Then explain each failure."""
     for part in dict.fromkeys(f.part for f in findings):
-        rules = [f for f in findings if f.part == part and f.is_rule]
-        if rules:
-            _print_errors(f"rules: {part}", rules, list(dict.fromkeys(f.law for f in rules)))
-    names, scores = list(LAWS), list(LAWS).index("relative")
-    for title, part, columns in (
-        ("operators", "scheme", names[:scores]),
-        ("scores and vectors", "scheme", [n for n in names[scores:] if n not in IN_A_MODEL]),
-        ("in a model", "scheme", list(IN_A_MODEL)),
-        ("attention", "attention", list(OF_ATTENTION)),
-    ):
-        measured = [f for f in findings if f.part == part and f.law in columns]
+        measured = [f for f in findings if f.part == part and f.law != "import"]
         if measured:
-            _print_errors(title, measured, columns)
+            rows = [[f.name, f.structure or "", f.law, _error(f)] for f in measured]
+            print_table([part, "on", "rule or law", "error"], rows)
     if any(f.float64 is not None for f in findings):
         for line in _MEASURED:
             print_note(line)
@@ -100,43 +89,15 @@ def _print_findings(findings: list[Finding]) -> None:
 
 def _failures(failed: list[Finding]) -> list[str]:
     """A text for each law that does not hold. Laws and rules of one subject that fail for one reason share a text."""
-    from ape_cli.evaluation.laws import CLAIMS
-
-    laws: dict[tuple[str, str | None], list[Finding]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     texts: list[str] = []
     for f in failed:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
-            text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"
-            claim = CLAIMS.get(f.law)
-            if f.part == "attention" and f.law in ("permutation", "rotation", "values", "relative"):
-                text += " (a kind that does not claim this law names it in `lacks`)"
-            elif f.part == "scheme" and claim and claim != "homomorphism":  # claimed only by a scheme that says so
-                text += f" (a scheme that does not claim this law sets `{claim} = False`)"
-            texts.append(text)
+            texts.append(f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32")
         else:
-            laws.setdefault((subject, f.trouble), []).append(f)
-    for (subject, trouble), same in laws.items():
-        laws_or_rules = ", ".join(f.law for f in same if f.law != "import")
-        texts.append(f"{subject}{', ' * bool(laws_or_rules)}{laws_or_rules}: {trouble}")
-    return texts
-
-
-def _print_errors(title: str, findings: list[Finding], columns: list[str]) -> None:
-    """Print one table of errors, with a column for each law that was measured.
-
-    The heads of laws whose measure has to be large, and not small, end in `≥`.
-    """
-    from ape_cli.evaluation.laws import GAPS
-
-    lines: dict[tuple[str, str], dict[str, str]] = {}
-    for f in findings:
-        lines.setdefault((f.name, f.structure or ""), {})[f.law] = _error(f)
-    columns = [c for c in columns if any(f.law == c for f in findings)]
-    keys = [title, "on"] if any(structure for _, structure in lines) else [title]
-    rows = [[*where[: len(keys)], *(line.get(c, "") for c in columns)] for where, line in lines.items()]
-    gaps = {f.law for f in findings if f.law in GAPS and f.float64 is not None}
-    print_table([*keys, *(f"{c} ≥" if c in gaps else c for c in columns)], rows)
+            reasons.setdefault((subject, f.trouble), []).extend([f.law] if f.law != "import" else [])
+    return texts + [f"{', '.join([subject, *laws])}: {trouble}" for (subject, trouble), laws in reasons.items()]
 
 
 def _error(f: Finding) -> str:

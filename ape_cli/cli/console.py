@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
@@ -140,29 +139,6 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         job = bar.add_task("rows", total=total)
         yield lambda rows: bar.advance(job, rows)
-
-
-class Repeated:
-    """Calls a function once a minute in another thread, until it is stopped. `seconds`: the interval.
-
-    It prints progress where there is no live display, such as in the log of a cluster.
-    """
-
-    def __init__(self, call: Callable[[], None], seconds: float = 60.0) -> None:
-        """Start the thread. The first call is after one interval."""
-        self.call, self.seconds, self.ended = call, seconds, threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        while not self.ended.wait(self.seconds):
-            with suppress(OSError):  # the reader of a pipe has gone; the command itself says so
-                self.call()
-
-    def stop(self) -> None:
-        """End the thread. The function is not called afterwards."""
-        self.ended.set()
-        self.thread.join()
 
 
 def clock(seconds: float) -> str:

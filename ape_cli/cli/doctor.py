@@ -54,7 +54,7 @@ def doctor(
         },
     }
     if speed:
-        report["speed"] = [dataclasses.asdict(one) for one in measure(choose_device("auto"))]
+        report["speed"] = [dataclasses.asdict(product) for product in measure(choose_device("auto"))]
     print_json(report) if as_json else _print(report)
 
 
@@ -68,8 +68,8 @@ def _print(report: dict[str, Any]) -> None:
         print_result(f"optional, not installed: {what}; to install: {to_install}")
     if report["machine"]["load"] > report["machine"]["cores"]:
         print_note("other programs are using the cores, so training and measurements are slower")
-    for one in report.get("speed", []):
-        print_result(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
+    for speed in report.get("speed", []):
+        print_result(f"{speed['product']}, {speed['precision']}: {speed['gflops']:.0f} GFLOP/s ({speed['library']})")
 
 
 def _machine() -> dict[str, Any]:
@@ -132,7 +132,7 @@ def verify(
         what = "runs and datasets cannot be verified together"
         raise UsageError(what, got=f"--data and {' '.join(runs)}", fix="leave one out")
     kind = "dataset" if data else "run"
-    lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
+    lines = [_dataset(folder, folders.datasets) for folder in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
     if as_json:
         print_json(lines)

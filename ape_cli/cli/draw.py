@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli.console import draw, print_names, print_note, shown
-from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
+from ape_cli.cli.console import draw, print_note, shown
+from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, listing, option, path
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, messages_to, pick, unknown
+from ape_cli.core.errors import UsageError, pick
 
 if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
     import numpy as np
@@ -24,19 +24,6 @@ if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
     from ape_cli.structure import Structure
 
 _PRESET = "small"  # for the width of the model
-_COMMON = ("d_model", "decay", "max_size")  # settings of every scheme
-
-
-def _list_views(show: bool) -> None:
-    """`--views`: print the kinds of pictures, and exit."""
-    if not show:
-        return
-    from ape_cli.reports import pictures
-
-    with messages_to(print_note):  # options are read before the command prints messages
-        kinds = pictures.every()
-    print_names((kind.name, kind.about) for kind in kinds)
-    raise typer.Exit
 
 
 @dataclass(frozen=True)
@@ -45,7 +32,12 @@ class PictureOptions:
 
     PANEL: ClassVar = PICTURE
     view: str | None = option("Kind of picture (`ape draw --views` lists them).")
-    views: bool = option("List the kinds of pictures and exit.", default=False, callback=_list_views, is_eager=True)
+    views: bool = option(
+        "List the kinds of pictures and exit.",
+        default=False,
+        callback=listing("ape_cli.reports.pictures"),
+        is_eager=True,
+    )
     run: str | None = option("Draw the weights of this run (its name or a prefix).", metavar="RUN", panel=TRAINED)
     to: Place | None = path(
         "File to write. Its extension determines the format: .svg, .png or .pdf.", "--out", metavar="FILE", panel=OUTPUT
@@ -121,10 +113,7 @@ def picture(
     if run is None and kind.needs != "scheme":
         raise UsageError(f"the view {kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN")
     without_effect = flags_of(model) if run else []  # a run decides what its model is
-    without_effect += flags_of(places) if kind.needs == "attention" else flags_of(sample)
-    if not kind.from_one_node:
-        without_effect += flags_of(Places(node=places.node))
-    for flag in without_effect:
+    for flag in without_effect + (flags_of(places) if kind.needs == "attention" else flags_of(sample)):
         raise UsageError(f"{flag} has no effect", got=f"{flag} with {view}", fix="leave it out, or choose another view")
     if run is not None:
         material = _of_chosen_run(run, scheme, kind, places, sample, folders)
@@ -189,13 +178,8 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
     from ape_cli.runs import config
     from ape_cli.structure import Tree, example
 
-    cls, defaults = position.load(name), position.options(name)
+    cls = position.load(name)
     settings, seed = config.parse_settings(options.settings or []), options.seed
-    for key, value in settings.items():
-        if key not in defaults and key not in _COMMON:
-            raise unknown(f"option of {name}", key, [*defaults, *_COMMON])
-        if key == "max_size" and not cls.bounded:
-            raise UsageError(f"{name} is not bounded by a size", got=f"{key}={value}", fix="leave max_size out")
     every = settings | {"heads": options.heads}
     spec = ExperimentSpec(preset=_PRESET, scheme=name, structure=options.structure, seed=seed, set=every)
     chosen = spec.config("sequence")
@@ -211,11 +195,6 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
         decay=chosen.decay,
         **chosen.scheme_options,
     )
-    idle = {} if scheme.properties.learnable else {"--seed": f"{name} has no weights"}
-    if scheme.properties.injection == "embeddings":
-        idle["--heads"] = f"{name} acts on embeddings"
-    for flag in idle.keys() & flags_of(options):
-        raise UsageError(f"{flag} has no effect: {idle[flag]}", got=flag, fix="leave it out")
     title = f"{name}{_about(scheme, settings)}"
     if scheme.properties.learnable:
         title += f", initial weights of seed {seed}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import as_typed, command, existing_dataset, with_results
+from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import (
     accuracy_of,
     print_json,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.data.loader import Dataset
     from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
-    from ape_cli.storage.paths import StoragePath
 
 
 _CLASS = "most frequent class"  # the only baseline for images
@@ -51,7 +50,6 @@ class EvaluationOptions:
 
 @command("ape eval --decode greedy", name="eval")
 def evaluate(
-    ctx: typer.Context,
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or prefixes of names.")] = None,
     *,
     options: EvaluationOptions,
@@ -96,25 +94,24 @@ def evaluate(
             if len(work) == 1:
                 raise
             failed += 1
-            print_note_lines(f"error: {escaping.one_line(run.name)}: {as_typed(error, ctx)}")
+            print_note_lines(f"error: {escaping.one_line(run.name)}: {error}")
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
         pairs.setdefault((run.record.dataset.fingerprint, against.fingerprint), (run, against))
         if not as_json:
             if len(work) == 1:
-                _print_evaluation(result, run, against)
+                _print_evaluation(result)
             else:
-                how = split if against.kind == "image" else f"{split}, {decode}"
                 scores = scores_in_words(result["overall"], against.kind)
-                print_result(f"{result['run']} on {result['dataset']} ({how}): {scores}", indent=2)
+                print_result(f"{result['run']} on {result['dataset']} ({split}, {decode}): {scores}", indent=2)
     for run, against in pairs.values():
         _note_overlap(run, against, split)
     if as_json:
         counted = _baselines(on.values(), split)
         print_json([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
-        _print_end(on.values(), split, folders.results, several=len(work) > 1, named=bool(others))
+        _print_baselines(on.values(), split, several=len(work) > 1)
     if failed:
         raise typer.Exit(1)
 
@@ -130,7 +127,7 @@ def _work(
 
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
-        return [(run, one) for run in named for one in (fitting(run, data) if data else [None])]
+        return [(run, other) for run in named for other in (fitting(run, data) if data else [None])]
     with left_out() as others:
         work = pending(registry, data, split, decode)
     if not work:
@@ -161,23 +158,20 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     from ape_cli.evaluation.count_baselines import count_baselines
 
     scores = {}
-    for data in (one for one in on if one.plan.rows["train"]):
+    for data in (data for data in on if data.plan.rows["train"]):
         try:
             with slow_step(f"computing the baselines of {data.name}"):
-                found = count_baselines(data, split)
-            scores[data.fingerprint] = found.counted or {_CLASS: {"token_accuracy": found.constant_guess}}
+                baselines = count_baselines(data, split)
+            scores[data.fingerprint] = baselines.counted or {_CLASS: {"token_accuracy": baselines.constant_guess}}
         except ApeError as error:  # for example, the training split is damaged
             print_note(f"{data.name}: no baselines, {error.summary}")
     return scores
 
 
-def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, several: bool, named: bool) -> None:
-    """Print what baselines reach on each dataset, after one or `several` evaluations of runs in `results`.
-
-    A note says how scores on `named` datasets are shown.
-    """
+def _print_baselines(on: Collection[Dataset], split: str, *, several: bool) -> None:
+    """Print what baselines reach on each dataset, after one or `several` evaluations."""
     counted = _baselines(on, split)
-    for data in (one for one in on if one.fingerprint in counted):
+    for data in (data for data in on if data.fingerprint in counted):
         before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
             guess = scores[_CLASS]["token_accuracy"]
@@ -186,58 +180,40 @@ def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, sev
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
             print_result(f"{before}baselines counted on the training split; the end of a target is given")
             print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
-    if on and named:
-        by = "" if all(data.image for data in on) else "by size"  # all images of a dataset have one size
-        report = with_results("report --by size" if by else "report", results)
-        print_note(f"`{report}` shows the scores{by and f' {by}'} side by side")
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
 
 
-def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
-    """Print an evaluation as a table: by size and operator, or by class for images.
-
-    A greedy evaluation is next to the one of the same rows with teacher forcing, if that is there.
-    """
-    from ape_cli.evaluation.evaluate import name_of
-
-    teacher = None
-    if result["decode"] == "greedy":
-        try:
-            teacher = run.evaluation(name_of(data, result["split"], "teacher"))
-        except ApeError as error:  # the other runs are evaluated too
-            print_note(f"without teacher forcing: {error.summary}")
-    image, forced = "by_class" in result, teacher or {}
-    names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
-    beside = [f"{head}, teacher" for head in names.values()] if teacher else []
+def _print_evaluation(result: dict[str, Any]) -> None:
+    """Print an evaluation as a table: by size and operator, or by class for images."""
+    image = "by_class" in result
+    scores = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     entropy = ["cross-entropy", "perplexity"] if "cross_entropy" in result["overall"] else []
     counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
-    numbers = [*names.values(), *beside, *entropy, *counts.values()]
-    pairs = [("all", result["overall"], forced.get("overall"))]
+    parts = [("all", result["overall"])]
     for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
-        others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
-        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in result.get(f"by_{kind}", [])]
+        parts += [(f"{label}{part[kind]}", part) for part in result.get(f"by_{kind}", [])]
     rows = []
-    for label, part, other in pairs:
-        cells = [f"{part[name]:.2%}" for name in names]
-        cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
+    for label, part in parts:
+        cells = [label, *(f"{part[name]:.2%}" for name in scores)]
         if entropy:
             cells += [f"{part['cross_entropy']:.4f}", perplexity_text(perplexity(part["cross_entropy"]))]
-        rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
+        rows.append([*cells, *(f"{part[name]:,}" for name in counts)])
     decoding = "" if image else f", {result['decode']} decoding"
     print_result(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
+    numbers = [*scores.values(), *entropy, *counts.values()]
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 
-def with_perplexity(found: Any) -> Any:
+def with_perplexity(part: Any) -> Any:
     """An evaluation with the perplexity beside each cross-entropy. An infinite one is None, because JSON has none."""
-    if isinstance(found, list):
-        return [with_perplexity(part) for part in found]
-    if not isinstance(found, dict):
-        return found
-    found = {name: with_perplexity(value) for name, value in found.items()}
-    if "cross_entropy" in found:
-        value = perplexity(found["cross_entropy"])
-        found["perplexity"] = value if math.isfinite(value) else None
-    return found
+    if isinstance(part, list):
+        return [with_perplexity(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    part = {name: with_perplexity(value) for name, value in part.items()}
+    if "cross_entropy" in part:
+        value = perplexity(part["cross_entropy"])
+        part["perplexity"] = value if math.isfinite(value) else None
+    return part

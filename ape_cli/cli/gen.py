@@ -1,12 +1,11 @@
 """`ape gen`: generate a dataset.
 
-The options of tasks come from the tasks themselves (`tasks.options_of`), so a new task brings its own options. Options
-that several tasks have in common are one option of the command.
+The options of a task come from the task itself (`tasks.options_of`), so a new task brings its own options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli import completion, console
+from ape_cli.cli import console
 from ape_cli.cli._app import Command, command, last_word
 from ape_cli.cli.console import print_json, print_note, print_result, shown
 from ape_cli.cli.options import (
     DATA,
-    DATASETS,
     EXECUTION,
     EXISTING,
     OUTPUT,
@@ -36,10 +34,7 @@ from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.core.plugins import places
 
 if TYPE_CHECKING:
-    from ape_cli.cli.completion import DeclaredOption
     from ape_cli.tasks import TaskOption
-
-    Described = TaskOption | DeclaredOption
 
 
 @dataclass(frozen=True)
@@ -78,36 +73,31 @@ _KEY = "ape_cli.task_options"
 
 
 class TaskCommand(Command):
-    """A command with the options of all tasks beside its own. `given_options` returns their values.
+    """A command with the options of a task beside its own. `given_options` returns their values.
 
-    `--help` beside the name of a task shows only the options of that task. They are not in the signature of the
-    command, because loading all tasks takes longer than the rest of `ape --help`.
+    The task is the one that the command line names, so that no other has to be loaded.
     """
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The command's parameters, the options of the tasks, then `--help`."""
-        words, names = ctx.meta.get(self.WORDS, ()), places("ape_cli.tasks")
-        task = next((word for word in words if word in names), None)
-        only_help = task is not None and not {"-h", "--help"}.isdisjoint(words)
-        if only_help:
-            self.epilog = example(str(task))
-        params = super().get_params(ctx)
-        flags = {name for item in params for name in item.opts}
-        if ctx.resilient_parsing:  # the Tab key
-            declared = completion.task_options(task) if task else []
-            options = _options({item.name: {str(task): item} for item in declared}, single=True)
-            completion.complete(options, "gen", {flag(item.name): item.among for item in declared})
-        else:
-            from ape_cli import tasks
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. An unknown task is reported before its options."""
+        if not any(word in places("ape_cli.tasks") for word in args):
+            ctx.ignore_unknown_options = ctx.allow_extra_args = True
+        return super().parse_args(ctx, args)
 
-            by_name: dict[str, dict[str, TaskOption]] = {}  # what each task that has an option says of it
-            for name in [str(task)] if only_help else sorted(names):
-                with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
-                    for item in tasks.options_of(tasks.load(name)).values():
-                        by_name.setdefault(item.name, {})[name] = item
-            options = _options(by_name, single=only_help)
-        more = (item for item in options if flags.isdisjoint(item.opts))
-        return [*params[:-1], *more, *params[-1:]]
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The command's parameters, the options of the task, then `--help`."""
+        params = super().get_params(ctx)
+        names = [word for word in ctx.meta.get(self.WORDS, ()) if word in places("ape_cli.tasks")]
+        if not names:
+            return params
+        from ape_cli import tasks
+
+        flags = {name for parameter in params for name in parameter.opts}
+        options: dict[str, TaskOption] = {}
+        for name in names:  # several, if a file or a folder has the name of a task
+            with suppress(ApeError):  # its file may be broken; an error follows if its data is asked for
+                options |= tasks.options_of(tasks.load(name))
+        return [*params[:-1], *_options(item for item in options.values() if flag(item.name) not in flags), params[-1]]
 
 
 @command("ape gen tree-rotate --order depth --n 5000", cls=TaskCommand)
@@ -120,7 +110,7 @@ def gen(
 ) -> None:
     """Generate a dataset: Parquet files, a manifest and a dataset card.
 
-    `ape gen TASK --help` shows only the options that apply to one task.
+    `ape gen TASK --help` also shows the options of the task.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.
@@ -129,9 +119,6 @@ def gen(
     from ape_cli.core import executors
     from ape_cli.data import generation, overlap
 
-    if options.to is not None and folder.datasets != DATASETS:
-        both = f"--out {options.to} and --datasets {folder.datasets}"
-        raise UsageError("--out already names the folder of the dataset", got=both, fix="leave one out")
     chosen = tasks.make(task, **given_options(ctx, options))
     target = options.to or folder.datasets / chosen.title
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}
@@ -161,18 +148,10 @@ def gen(
         print_result(f"{target}: {outcome.written:,} rows written{of} ({splits})")
 
 
-def example(task: str) -> str:
-    """A command that generates data for a task."""
-    from ape_cli import tasks
-
-    source = tasks.options_of(tasks.load(task)).get("source")
-    return f"ape gen {task} " + ("--n 5000" if source is None else f"--source {source.default or 'PATH'}")
-
-
 def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, Any]:
     """The orders and the options of the task that the command line gives, as options of their own or with --set.
 
-    Raises `UsageError` if an option is given twice, or if one of the task has the name of one of the command.
+    Raises `UsageError` if an option is given twice.
     """
     from ape_cli import tasks
     from ape_cli.runs.config import parse_settings
@@ -187,63 +166,40 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
         both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
     known = tasks.options_of(tasks.load(ctx.params["task"]))
-    flags = {name for item in ctx.command.params for name in item.opts}
-    if taken := [name for name in known if flag(name) in flags]:
-        what = f"an option of task {ctx.params['task']} has the name of an option of the command"
-        raise UsageError(what, got=taken[0], fix="rename it in the file of the task")
     floats = {name for name, item in known.items() if item.kind == "float"}
     # so that the manifest says 8.0, however the number was typed
     return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}
 
 
-def _options(by_name: Mapping[str, Mapping[str, Described]], *, single: bool) -> list[Any]:
-    """One option of the command line for each option of a task, or of all tasks together."""
+def _options(items: Iterable[TaskOption]) -> list[Any]:
+    """The options of the command line for options of a task."""
 
     def function(**values: Any) -> None: ...
 
-    # Typer makes options from the signature of a function
-    parameters = [_parameter(name, of, single=single) for name, of in by_name.items()]
-    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {item.name: item.annotation for item in parameters}
+    parameters = [_parameter(item) for item in items]
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # Typer makes options from it
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command = typer.Typer(add_completion=False)
     command.command()(function)
     return list(typer.main.get_command(command).params)
 
 
-def _parameter(name: str, of: Mapping[str, Described], *, single: bool) -> Parameter:
-    """The parameter of a function for an option. `of`: what each task that has it says of it."""
-    kinds = {option.kind for option in of.values()}
-    kind = kinds.pop() if len(kinds) == 1 else "any"
+def _parameter(item: TaskOption) -> Parameter:
+    """The parameter of a function for an option of a task, which checks the value itself."""
 
     def keep(ctx: typer.Context, value: Any) -> None:
         if value is not None:
-            ctx.meta.setdefault(_KEY, {})[name] = kind, value
+            ctx.meta.setdefault(_KEY, {})[item.name] = item.kind, value
 
     about = typer.Option(
-        flag(name),
-        help=_help(of, single),
+        flag(item.name),
+        help=item.help + ("" if item.default in (None, (), False) else f" [default {shown(item.default)}]"),
         show_default=False,
-        metavar="1-20,30" if kind.startswith("tuple") else None if kind == "bool" else last_word(name),
+        metavar="1-20,30" if item.kind.startswith("tuple") else None if item.kind == "bool" else last_word(item.name),
         rich_help_panel=TASKS,
         expose_value=False,  # the function of the command does not know the options of tasks
         callback=keep,
     )
-    # the task checks the value
-    annotation = Annotated[(bool if kind == "bool" else str) | None, about]  # type: ignore[valid-type]
+    annotation = Annotated[(bool if item.kind == "bool" else str) | None, about]  # type: ignore[valid-type]
     # some names, such as `from`, are no names of parameters
-    return Parameter(f"option_{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _help(of: Mapping[str, Described], single: bool) -> str:
-    """The help of an option: what it is, the tasks that have it (unless it is a `single` one), and their defaults."""
-    texts = list(dict.fromkeys(item.help for item in of.values() if item.help))
-    tasks_of: dict[str, list[str]] = {}  # by the default
-    for task, item in of.items():
-        tasks_of.setdefault("" if item.default in (None, (), False) else shown(item.default), []).append(task)
-    if len(tasks_of) == 1:
-        (default,) = tasks_of
-        names = [] if single else [", ".join(of)]
-        ends = [*names, f"default {default}"] if default else names
-    else:
-        ends = [f"{', '.join(tasks)}: default {default or 'none'}" for default, tasks in tasks_of.items()]
-    return " ".join([*texts, *([f"[{'; '.join(ends)}]"] if ends else [])])
+    return Parameter(f"option_{item.name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -20,10 +20,9 @@ from ape_cli.cli.console import (
     shown,
     ticker,
 )
-from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
 from ape_cli.core import user_parts
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import ApeError, pick
 
 Lines = list[dict[str, Any]]
 
@@ -64,7 +63,6 @@ def tasks(
         options = tasks.options_of(tasks.load(entry["task"])).values()
         rows = [[flag(option.name), shown(option.default), option.help] for option in options]
         print_table(["option", "default", "meaning"], rows)
-        print_hint(f"for example: {example(entry['task'])}")
 
 
 @command("ape schemes rope alibi --wide")
@@ -86,14 +84,9 @@ def schemes(
     """List positional encoding schemes.
 
     \f
-    Raises `UsageError` for an unknown scheme or model, or if --threads or --model is given without what it acts on.
+    Raises `UsageError` for an unknown scheme or model.
     """
     from ape_cli import position, structure
-
-    measuring = (measure or algebra, "--measure or --algebra")
-    for name, value, (there, needed) in (("--threads", threads, measuring), ("--model", model, (measure, "--measure"))):
-        if value is not None and not there:
-            raise UsageError(f"{name} has no effect without {needed}", got=f"{name} {value}", fix=f"add {needed}")
     from ape_cli.models.device import choose_device
     from ape_cli.runs.config import MODELS
 
@@ -369,7 +362,7 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}  # of
 _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
-@command("ape fields --scheme rope", option="--scheme ")
+@command("ape fields --scheme rope")
 def fields(
     scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
     attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,

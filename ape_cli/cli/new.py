@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import importlib.util
 import keyword
 import re
 import shlex
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import print_commands, print_json, print_note, print_result
+from ape_cli.cli.console import print_commands, print_json, print_result
 from ape_cli.cli.options import Json, here
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
@@ -69,9 +68,6 @@ def new(
             raise UsageError("the file exists", got=written, allowed="a new file", fix=fix)
     files.write_text(test, _text(f"test_{template}", stem))  # the name counts as taken once its own file is there
     files.write_text(file, _text(template, stem))
-    for other, package in packages.items():
-        if other != kind and name in package.names():
-            print_note(f"the {other} {name} has the same name; `ape check {name}` checks both")
     commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=name) for line in _NEXT[template])]
     commands = [f"PYTHONPATH={shlex.quote(str(to))} {line}" for line in commands]
     if as_json:
@@ -80,8 +76,6 @@ def new(
     print_result(f"written: {file}")
     print_result(f"written: {test}")
     print_result("next:")
-    if importlib.util.find_spec("pytest") is None:
-        print_commands(["python -m pip install pytest"])
     print_commands(commands)
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
-import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
 import typer
 
-from ape_cli.core.errors import ApeError
+from ape_cli.cli.console import print_names, print_note
+from ape_cli.core.errors import ApeError, messages_to
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ def option(help_text: str, *flags: str, default: Any = None, panel: str | None =
 def path(help_text: str, *flags: str, metavar: str = "DIR", panel: str | None = None, default: Any = None) -> Any:
     """An `option` for a local folder or file, or an address in an object store."""
     return option(help_text, *flags, default=default, panel=panel, metavar=metavar, parser=place)
+
+
+def listing(package: str) -> Callable[[bool], None]:
+    """The callback of a flag that prints the parts of a package, such as its views, and exits."""
+
+    def print_parts(asked: bool) -> None:
+        if not asked:
+            return
+        with messages_to(print_note):  # options are read before the command prints messages
+            print_names((part.name, part.about) for part in import_module(package).every())
+        raise typer.Exit
+
+    return print_parts
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
@@ -120,26 +133,6 @@ def flag(name: str) -> str:
     '--depth-mean'
     """
     return f"--{name.replace('_', '-')}"
-
-
-def typed(ctx: typer.Context) -> set[str]:
-    """The names of the parameters that the command line gives."""
-    sources = {str(name): ctx.get_parameter_source(str(name)) for name in ctx.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-
-
-def repeated(ctx: typer.Context, **changes: Any) -> str:
-    """The command with the options that were given, some of them replaced. None leaves an option out."""
-    words, bare = ["ape", str(ctx.info_name)], getattr(ctx.command, "BARE", {}).items()
-    values = {name: ctx.params[name] for name in typed(ctx)} | changes
-    for parameter in ctx.command.params:
-        value = values.get(str(parameter.name))
-        if value is True or (parameter.opts[-1], value) in bare:
-            words.append(parameter.opts[-1])
-        elif value is not None and value is not False:
-            for text in value if isinstance(value, list) else [value]:
-                words += [parameter.opts[-1], str(text)]
-    return shlex.join(words)
 
 
 RESULTS, DATASETS = Path("results"), Path("datasets")
@@ -257,31 +250,3 @@ class RunFilter:
     )
     preset: list[str] | None = option("Only runs of this preset; may be repeated.")
     sweep: Path | None = option("Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here)
-
-
-_PROPOSED = re.compile(r"(?<!same )`ape ([a-z]+)((?: [^`]*)?)`")
-FOLDERS = {  # the options that name folders, and the commands that have them
-    "--results": {"train", "sweep", "eval", "report", "draw", "runs", "rm", "doctor", "verify", "export", "push"},
-    "--datasets": {"gen", "train", "sweep", "eval", "draw", "show", "doctor", "verify", "push"},
-}
-
-
-def with_folders(text: str, given: Mapping[str, str]) -> str:
-    """A message in which proposed commands, as in "`ape report`", name the folders that they need.
-
-    `given` maps the flags of `FOLDERS` that were typed to their values. A command with --out names its folder already.
-
-    >>> with_folders("`ape report` shows the scores; see `ape schemes`", {"--results": "my results"})
-    "`ape report --results 'my results'` shows the scores; see `ape schemes`"
-    """
-
-    def completed(match: re.Match[str]) -> str:
-        name, words = match[1], match[2].split()
-        more = [
-            f" {flag} {shlex.quote(value)}"
-            for flag, value in given.items()
-            if name in FOLDERS[flag] and flag not in words and "--out" not in words
-        ]
-        return f"`ape {name}{match[2]}{''.join(more)}`"
-
-    return _PROPOSED.sub(completed, text)

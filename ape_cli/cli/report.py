@@ -7,28 +7,14 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-import typer
-
 from ape_cli.cli._app import command, note_changed
-from ape_cli.cli.console import draw, print_names, print_note
-from ape_cli.cli.options import FORMAT, SCORES, Json, Place, ResultsFolder, RunFilter, option, path
-from ape_cli.cli.runs import sweep_runs
-from ape_cli.core.errors import UsageError, messages_to, pick
+from ape_cli.cli.console import draw, print_note
+from ape_cli.cli.options import FORMAT, SCORES, Json, Place, ResultsFolder, RunFilter, listing, option, path
+from ape_cli.cli.sweep import sweep_runs
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.slow_steps import slow_step
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
-
-
-def _list_views(show: bool) -> None:
-    """`--views`: print the views, and exit."""
-    if not show:
-        return
-    from ape_cli.reports.views import every
-
-    with messages_to(print_note):  # options are read before the command prints messages
-        views = every()
-    print_names((view.name, view.about) for view in views)
-    raise typer.Exit
 
 
 @dataclass(frozen=True)
@@ -53,7 +39,9 @@ class ScoreOptions:
         "Show the verdict on each published number; without --against, those of `neurips`.", default=False
     )
     view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
-    views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
+    views: bool = option(
+        "List the views and exit.", default=False, callback=listing("ape_cli.reports.views"), is_eager=True
+    )
     best_by: str | None = option(
         "`validation`: one row per scheme, with the setting of the best mean validation score in each column.",
         metavar="validation",
@@ -79,7 +67,7 @@ class FormatOptions:
     bold: bool = option("Set the best scores in bold, in LaTeX.", default=False)
 
 
-@command("ape report --interval", option="--task ")
+@command("ape report --interval")
 def report(
     scores: ScoreOptions, runs: RunFilter, form: FormatOptions, folder: ResultsFolder, as_json: Json = False
 ) -> None:
@@ -116,10 +104,6 @@ def report(
         counts=not form.no_counts,
         bold=form.bold,
     )
-    if form.bold and options.style != "latex":
-        raise UsageError("--bold is for LaTeX", got=f"--format {options.style}", fix="add --format latex")
-    if form.no_counts and form.plots is None:
-        raise UsageError("--no-counts is for plots", got="no --plots", fix="add --plots DIR")
     check(chosen, options)
     kinds = _plot_kinds(form)
     drawn = bool(kinds) or options.style == "html"
@@ -157,8 +141,6 @@ def _style(form: FormatOptions, as_json: bool) -> str:
 
     style, to = form.style, form.to
     if as_json:
-        if style not in (None, "json"):
-            raise UsageError("one format at a time", got=f"--json and --format {style}", fix="leave one out")
         return "json"
     if style is None and to is not None and to.suffix not in _ENDINGS:
         what = "the file's extension matches no format"

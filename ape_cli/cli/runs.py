@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, dataset_folder, note_changed, with_results
+from ape_cli.cli._app import command, note_changed
 from ape_cli.cli.console import print_hint, print_json, print_note, print_result, print_table
 from ape_cli.cli.options import (
-    DATASETS,
     OTHER,
     OUTPUT,
     RUNS,
@@ -27,16 +23,12 @@ from ape_cli.cli.options import (
     option,
     path,
 )
-from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.storage.paths import storage_path
+from ape_cli.cli.sweep import sweep_runs
+from ape_cli.core.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from ape_cli.runs.filters import Filter
-    from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
-
-_AT_MOST = 2  # columns of settings, so that a line fits into 80 columns
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,7 @@ class PackingOptions:
     )
 
 
-@command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
+@command("ape runs --filter status=finished --sort validation --descending")
 def runs(
     which: RunFilter, listing: ListingOptions, packing: PackingOptions, folder: ResultsFolder, as_json: Json = False
 ) -> None:
@@ -89,8 +81,6 @@ def runs(
             raise UsageError("--unpack adds all runs of a file", got=f"--unpack with {given[0]}", fix="leave it out")
         _unpack(packing.unpack, folder.results, as_json)
         return
-    if packing.pack is not None and (given := [flag for flag in flags_of(listing) if flag != "--filter"]):
-        raise UsageError("--pack prints no table", got=f"--pack with {given[0]}", fix="leave it out")
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table = registry.runs()
@@ -102,12 +92,11 @@ def runs(
     elif as_json:
         print_json(chosen.to_dicts())
     elif table.is_empty():
-        first = with_results("train --scheme rope --task copy", folder.results)
-        print_note(f"no runs in {folder.results} yet; `{first}` trains one")
+        print_note(f"no runs in {folder.results} yet; `ape train --scheme rope --task copy` trains one")
     elif chosen.is_empty():
         print_note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
     else:
-        _print_runs(chosen.to_dicts(), listing.wide, folder.results, old)
+        _print_runs(chosen.to_dicts(), listing.wide, old)
 
 
 def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) -> None:
@@ -155,13 +144,11 @@ def _count(number: int) -> str:
     return f"{number:,} run{'s' * (number != 1)}"
 
 
-def _print_runs(lines: list[dict[str, Any]], wide: bool, results: StoragePath, old: Collection[str]) -> None:
-    """Print the table of runs: the essential columns and the settings that differ, or all columns if it is `wide`.
+def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str]) -> None:
+    """Print the table of runs: the essential columns, or all if it is `wide`.
 
-    `results`: their folder. `old`: names of runs with older code than the present one.
+    `old`: names of runs with older code than the present one.
     """
-    from ape_cli.runs.listing import differing
-
     score = "validation_token_accuracy"
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "run": lambda line: line["run"],
@@ -173,22 +160,12 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, results: StoragePath, o
         "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:,.0f}",
         "validation": lambda line: "" if line[score] is None else f"{line[score]:.2%}",
     }
-    differ = differing(lines)
-    settings = differ if len(differ) <= _AT_MOST else [*(["preset"] if "preset" in differ else []), "set"]
-    heads = list(columns) if wide else ["run", *settings, "status", "validation"]
-    columns |= {name: partial(_setting, name) for name in settings if name not in columns}
-    numbers = ["steps", "seconds", "validation"]
-    print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
-    report = with_results("report", results)
-    print_hint(f"validation: best accuracy on the validation split; `{report}` has the scores of the test split")
+    heads = list(columns) if wide else ["run", "set", "status", "validation"]
+    rows = [[columns[name](line) for name in heads] for line in lines]
+    print_table(heads, rows, numbers=["steps", "seconds", "validation"])
+    print_hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
     if not wide:
-        print_hint("--wide adds settings, preset, dataset, steps and seconds")
-
-
-def _setting(name: str, line: dict[str, Any]) -> str:
-    """The value of a setting, as a table shows it."""
-    value = line[name]
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        print_hint("--wide adds preset, dataset, steps and seconds")
 
 
 @command("ape rm copy-rope-42 --yes")
@@ -232,54 +209,3 @@ def rm(
     finally:  # also if another process trains one of them
         if as_json:
             print_json({"removed": removed})
-
-
-def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
-    """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
-
-    Without a file, these are all chosen runs.
-
-    With `tuned`, groups whose setting is not chosen yet are left out. Presets of the filter replace those of the file;
-    each of them has all trials of the file. Raises `ApeError` if no trial is chosen, or if none of the chosen trials
-    has been trained.
-    """
-    if file is None:
-        return registry.where(chosen), ""
-    from ape_cli.experiment.spec import default_preset
-    from ape_cli.models.device import choose_device
-    from ape_cli.runs import filters
-    from ape_cli.sweep import combinations, specification, stages
-    from ape_cli.sweep.specification import SweepSpec
-
-    layers = [SweepSpec(preset=preset) for preset in chosen.presets] or [SweepSpec()]
-    grids = [grid for layer in layers for grid in specification.read(file, layer)]
-    usual = default_preset(choose_device("auto").type)
-    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
-    planned = stages.plan(groups, registry, DATASETS)
-    undecided = planned.undecided if tuned else {}
-
-    kinds = []
-    for item in planned.trials:
-        of_data = item.data.task, item.data.order, item.data.parameters
-        kinds.append(filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image"))
-    chosen.check(kinds, f"the sweep {file}")
-    again = with_results(f"sweep {shlex.quote(str(file))}", registry.folder)
-    items = [item for item, kind in zip(planned.trials, kinds, strict=True) if chosen.picks(kind)]
-    of = f" with {chosen}" if str(chosen) else ""
-    # a finished run that is not evaluated yet counts as stopped
-    registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
-    if not any(item.run and item.run.status == "finished" for item in registered):
-        got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
-        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`{again}` trains them")
-    done = sum(item.state == "finished" for item in items)
-    progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
-    runs = [item.run.name for item in items if item.run and item.name not in undecided]
-    if all(item.name in undecided for item in registered):
-        fix = f"`{again}` continues; without `best_by`, its runs are shown"
-        raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
-    for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
-        print_note(f"not tuned: {line}")
-    if left := sum(item.state == "finished" and item.name in undecided for item in items):
-        are = "is" if left == 1 else "are"
-        progress += f" {left} of them {are} left out, because the settings of their schemes are not chosen yet."
-    return registry.only(runs), progress if done < len(items) else ""

@@ -36,31 +36,23 @@ def show(
 
 
 def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str, Any]]:
-    """The manifest, and one row as `--json` prints it; only its row group is read.
+    """The manifest, and one row as `--json` prints it. Only its shard is read.
 
     Raises `DataError` if the dataset is damaged, and `UsageError` if there is no such split or row.
     """
     from ape_cli.core.vocabulary import SPLITS
     from ape_cli.data.manifest import open_shard, read_manifest
     from ape_cli.storage import image_rows
-    from ape_cli.storage.parquet import read_group
 
-    pick("split", split, SPLITS)
     manifest = read_manifest(folder)
-    count = manifest.plan.rows[split]
+    count, shards = manifest.plan.rows[pick("split", split, SPLITS)], iter(manifest.shards[split])
     if not 0 <= row < count:
         allowed = f"{count} rows in {split}, from 0"
         raise UsageError("no such row", got=row, allowed=allowed, fix="choose one of these rows")
-    left = row
-    for shard in manifest.shards[split]:
-        if left >= shard.rows:
-            left -= shard.rows
-            continue
-        file, group = open_shard(folder, manifest.plan, shard), 0
-        while left >= (rows := file.metadata.row_group(group).num_rows):
-            left, group = left - rows, group + 1
-        break
-    table = read_group(file, group, shard.file).slice(left, 1).combine_chunks()
+    left, shard = row, next(shards)
+    while left >= shard.rows:
+        left, shard = left - shard.rows, next(shards)
+    table = open_shard(folder, manifest.plan, shard).read().slice(left, 1).combine_chunks()
     values: dict[str, Any] = table.to_pylist()[0]
     if (image := manifest.plan.image) is not None:
         names = {"row": values["row"], "label": values["label"], "class": manifest.vocabulary[values["label"]]}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -14,6 +12,7 @@ import typer
 from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli.console import print_note
 from ape_cli.cli.options import (
+    DATASETS,
     DECODE,
     GENERALISE,
     GRID,
@@ -29,15 +28,15 @@ from ape_cli.cli.options import (
 )
 from ape_cli.cli.sweep_output import print_end, print_plan, trials, watching
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, brief, pick
+from ape_cli.core.errors import ApeError, UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
     from ape_cli.cli.sweep_output import Line
     from ape_cli.core.executors import Executor
+    from ape_cli.runs.filters import Filter
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
-    from ape_cli.sweep.durations import PastRuns
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.specification import SweepSpec
     from ape_cli.sweep.stages import Stages
@@ -142,7 +141,7 @@ def sweep(
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs import record
     from ape_cli.runs.registry import open_registry
-    from ape_cli.sweep import durations, planning, specification
+    from ape_cli.sweep import planning, specification
     from ape_cli.training import loggers
 
     grids = specification.read(file, grid.spec())
@@ -156,9 +155,8 @@ def sweep(
     usual = default_preset(kind)
     if any(spec.preset is None for spec in grids):
         print_note(f"preset: {usual}; --preset chooses another")
-    past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
-    planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
-    stages = planned()
+    share = _shard(execution.share)
+    stages = _planned(grids, usual, registry, folders.datasets, kind, share)
     for line in stages.left:
         print_note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
@@ -177,7 +175,7 @@ def sweep(
     tuned = any(spec.tune for spec in grids)
     items, lines = _train(stages.first, execution, registry, folders.datasets, local_gpu, tuning=tuned)
     if tuned:
-        stages = planned()
+        stages = _planned(grids, usual, registry, folders.datasets, kind, share)
         for line in stages.waiting:
             print_note(f"not tuned: {line}")
         if chosen := [item for item in stages.second if item.state != "open"]:
@@ -210,8 +208,8 @@ def _train(
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     print_note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
     jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
-    several, watched = local_gpu and (engine.slots or 1) > gpu_count(), watching(todo, engine.slots, tuning=tuning)
-    with worker.shared_gpu(several), watched as watch, closing(engine.work(jobs)) as events:
+    several = local_gpu and (engine.slots or 1) > gpu_count()
+    with worker.shared_gpu(several), watching(todo, tuning=tuning) as watch, closing(engine.work(jobs)) as events:
         for event in events if jobs else ():
             watch.handle_event(event)
     return items, watch.lines
@@ -222,23 +220,24 @@ def _planned(
     usual: str,
     registry: Registry,
     datasets: StoragePath,
-    past: Callable[[], PastRuns],
+    device: str,
     share: tuple[int, int],
 ) -> Stages:
-    """The planned trials of a share of the grids. `usual`: the default preset. Raises `UsageError` if no trial is left.
+    """The planned trials of a share of the grids, for a type of device. `usual`: the default preset.
 
-    A sweep with tuning is divided by groups, because a choice needs all trials of a group.
+    A sweep with tuning is divided by groups, because a choice needs all trials of a group. Raises `UsageError` if no
+    trial is left.
     """
-    from ape_cli.sweep import combinations, stages
+    from ape_cli.sweep import combinations, durations, stages
 
     first, step = share
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
+    past = durations.PastRuns(registry, device)
     by_group = any(group.tuned for group in groups)
-    planned = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past())
+    planned = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past)
     if not planned.first:
-        fix = f"a shard from 1 to {len(groups)}" if by_group and first > len(groups) else ""
-        fix = fix or "choose schemes that can read the data"
-        raise UsageError("the sweep has no trials", got="; ".join(planned.left) or f"--shard {first}/{step}", fix=fix)
+        got = "; ".join(planned.left) or f"--shard {first}/{step}"
+        raise UsageError("the sweep has no trials", got=got, fix="choose schemes that can read the data")
     return planned if by_group else replace(planned, first=planned.first[first - 1 :: step])
 
 
@@ -265,3 +264,46 @@ def _shard(text: str | None) -> tuple[int, int]:
         allowed, fix = "I/N with I from 1 to N", "for example --shard 2/8"
         raise UsageError("bad --shard", got=brief(text), allowed=allowed, fix=fix)
     return numbers[0], numbers[1]
+
+
+def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
+    """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
+
+    Without a file, these are all chosen runs. With `tuned`, groups whose setting is not chosen yet are left out.
+    Presets of the filter replace those of the file; each of them has all trials of the file. Raises `ApeError` if no
+    trial is chosen, or if none of the chosen trials has been trained.
+    """
+    if file is None:
+        return registry.where(chosen), ""
+    from ape_cli.experiment.spec import default_preset
+    from ape_cli.models.device import choose_device
+    from ape_cli.runs import filters
+    from ape_cli.sweep import combinations, specification, stages
+    from ape_cli.sweep.specification import SweepSpec
+
+    layers = [SweepSpec(preset=preset) for preset in chosen.presets] or [SweepSpec()]
+    grids = [grid for layer in layers for grid in specification.read(file, layer)]
+    usual = default_preset(choose_device("auto").type)
+    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+    planned = stages.plan(groups, registry, DATASETS)
+    kinds = []
+    for item in planned.trials:
+        of_data = item.data.task, item.data.order, item.data.parameters
+        kinds.append(filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image"))
+    chosen.check(kinds, f"the sweep {file}")
+    items = [item for item, kind in zip(planned.trials, kinds, strict=True) if chosen.picks(kind)]
+    # a finished run that is not evaluated yet counts as stopped
+    registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
+    fix = f"`ape sweep {file}` trains them"
+    if not any(item.run and item.run.status == "finished" for item in registered):
+        got = f"{len(items)} runs, none finished in {registry.folder}"
+        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=fix)
+    undecided = planned.undecided if tuned else {}
+    if all(item.name in undecided for item in registered):
+        raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
+    for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
+        print_note(f"not tuned: {line}")
+    runs = [item.run.name for item in items if item.run and item.name not in undecided]
+    done = sum(item.state == "finished" for item in items)
+    progress = f"Of the {len(items)} runs of {file.name}, {done} are finished." if done < len(items) else ""
+    return registry.only(runs), progress

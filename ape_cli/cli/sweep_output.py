@@ -1,8 +1,7 @@
-"""What `ape sweep` prints: its plan, its progress (a live table on a terminal, otherwise lines), and its end."""
+"""What `ape sweep` prints: its plan, its progress (bars on a terminal, otherwise lines), and its end."""
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from collections import Counter
@@ -11,10 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli._app import on_stop, with_results
+from ape_cli.cli._app import on_stop
 from ape_cli.cli.console import (
-    Repeated,
-    Visible,
     accuracy_of,
     clock,
     draw,
@@ -25,21 +22,19 @@ from ape_cli.cli.console import (
     print_table,
 )
 from ape_cli.core.errors import ApeError
+from ape_cli.core.escaping import one_line
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.segment import Segment
+    from rich.progress import Progress, TaskID
 
     from ape_cli.core.executors import Event
     from ape_cli.runs.registry import Registry
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.stages import GroupChoice
 
-_CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
-_ENDED = 6  # number of trials that have ended and are shown
-_STOPPING, _ENDING = "stopping after the present steps …", "ending at once …"
-_STATES = ("finished", "running", "stopped", "waiting", "failed", "elsewhere")
+_STATES = ("finished", "running", "stopped", "waiting", "failed")
+_REPORT_EVERY = 60.0  # seconds between two lines about a running trial
 
 
 @dataclass
@@ -49,63 +44,41 @@ class Line:
     item: PlannedTrial
     state: str = "waiting"
     began: float = 0.0
-    ended: float = 0.0
     progress: dict[str, Any] = field(default_factory=dict)  # what the trial has reported
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
-
-    def took(self, now: float) -> str:
-        """The time since the trial began, as text; empty before it begins."""
-        return clock((self.ended or now) - self.began) if self.began else ""
-
-    def left(self, now: float) -> float | None:
-        """The seconds that are left, from the trial's own pace, or at first from similar runs; None if unknown."""
-        reported = self.progress
-        if "step" in reported and (done := reported["step"] - reported["first"]):
-            return (now - reported["since"]) / done * (reported["steps"] - reported["step"])
-        from ape_cli.sweep.durations import SIMILAR
-
-        estimate = self.item.estimate  # the pace of the other trials is better than the size of the model
-        return estimate.seconds if estimate and estimate.basis == SIMILAR else None
+    bar: TaskID | None = None
 
     def words(self, now: float) -> str:
-        """What the running trial does, for a line: its step, its loss, and the time left."""
-        reported, left = self.progress, self.left(now)
+        """What the running trial does: its step, its loss, and the time left."""
+        reported = self.progress
         if "step" not in reported:
-            return "waits for another process" if reported.get("waiting") else f"running for {self.took(now)}"
-        ends = "evaluating" if reported["step"] == reported["steps"] else left and f"about {clock(left)} left"
-        parts = f"step {reported['step']:,}/{reported['steps']:,}", f"loss {reported['loss']:.4f}", ends
-        return ", ".join(part for part in parts if part)
-
-    def cells(self, now: float) -> list[str]:
-        """The row of the trial in the live table: what it is, its state, its best known score, and its time."""
-        reported, config = self.progress, self.item.config
-        variant = f" ({self.item.variant})" if self.item.variant else ""
-        name = f"{self.item.data.folder.name} {config.scheme}{variant}"
-        test, validation, training = self.result.get("test"), reported.get("validation"), reported.get("accuracy")
-        scores = {"test": test, "validation": validation, "training": training}
-        score = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
-        state, spent = self.state, f"took {self.took(now)}" if self.began else ""
-        if state == "running":
-            left = self.left(now)
-            state = f"{reported['step']:,}/{reported['steps']:,}" if "step" in reported else state
-            state = "waits for another process" if reported.get("waiting") else state
-            spent = self.took(now) if left is None else f"{clock(left)} left"
-        return [name, str(config.seed), state, score, spent]
+            waits = reported.get("waiting")
+            return "waits for another process" if waits else f"running for {clock(now - self.began)}"
+        step, steps, parts = reported["step"], reported["steps"], [f"loss {reported['loss']:.4f}"]
+        if step == steps:
+            parts.append("evaluating")
+        elif done := step - reported["first"]:
+            parts.append(f"about {clock((now - reported['since']) / done * (steps - step))} left")
+        return f"step {step:,}/{steps:,}, {', '.join(parts)}"
 
 
 class Watch:
-    """The progress of all trials of a sweep that were not finished when it started."""
+    """The progress of all trials of a sweep that were not finished when it started.
 
-    def __init__(self, items: list[PlannedTrial], slots: int | None, *, tuning: bool = False) -> None:
-        """Start with all trials waiting. `slots`: the number of trials at once, None if unknown.
+    The start and the end of a trial are a line. `bars` show the running trials on a terminal; without them, there is a
+    line about each once a minute.
+    """
+
+    def __init__(self, items: list[PlannedTrial], bars: Progress | None = None, *, tuning: bool = False) -> None:
+        """Start with all trials waiting.
 
         `tuning`: a setting is chosen among the trials, so their scores on the test split are not shown.
         """
-        self.tuning = tuning
+        self.tuning, self.bars = tuning, bars
         self.lines = {item.name: Line(item) for item in items}
-        self.slots = slots
-        self.stopping = False
+        self.all = bars.add_task("trials", total=len(items), accuracy="") if bars else None
+        self.stopping, self.reported = False, time.monotonic()
 
     def handle_event(self, event: Event) -> None:
         """Update the progress with an event of the executor."""
@@ -113,116 +86,84 @@ class Watch:
         if event.kind == "started":
             again = line.state == "running"
             line.state, line.began, line.progress = "running", now, {}
-            self._say(line, "starts again, because its process or its node was lost" if again else "started")
-        elif event.kind == "progress" and "step" not in event.value:
-            line.progress = event.value  # the trial waits for another process
+            self._print(line, "starts again, because its process or its node was lost" if again else "started")
+        elif event.kind == "progress" and "step" in event.value:
+            line.progress = {"first": event.value["step"], "since": now} | line.progress | event.value
         elif event.kind == "progress":
-            first = {"first": event.value["step"], "since": now}
-            line.progress = first | line.progress | {"waiting": False} | event.value
+            line.progress = event.value  # the trial waits for another process
         elif event.kind == "failed":
-            line.ended, line.state, line.error = now, "failed", str(event.value).strip()
-            self._say(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
+            line.state, line.error = "failed", str(event.value).strip()
+            self._print(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
         else:
-            line.ended, line.state = now, event.value["state"]
-            line.result = event.value | ({"test": None} if self.tuning else {})
-            test = line.result.get("test")
+            line.state, line.result = "finished", event.value
+            test = None if self.tuning else line.result.get("test")
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
-            self._say(line, f"{line.state} after {line.took(now)}{score}")
+            self._print(line, f"finished after {clock(now - line.began)}{score}")
+        if self.bars is not None:
+            self._draw(line, self.bars)
+        elif now - self.reported > _REPORT_EVERY:
+            self.reported = now
+            for running in self.of("running"):
+                self._print(running, running.words(now))
 
-    def print_progress(self) -> None:
-        """Print a line about each running trial, if there is no live table."""
-        for line in self.of("running"):
-            self._say(line, line.words(time.monotonic()))
+    def _draw(self, line: Line, bars: Progress) -> None:
+        """Update the bar of a trial, which is there while the trial runs, and that of all trials."""
+        if line.state == "running":
+            if line.bar is None:
+                line.bar = bars.add_task(one_line(line.item.name), total=None, accuracy="")
+            reported = line.progress
+            scores = {"validation": reported.get("validation"), "training": reported.get("accuracy")}
+            accuracy = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
+            bars.update(line.bar, completed=reported.get("step", 0), total=reported.get("steps"), accuracy=accuracy)
+        elif line.bar is not None:
+            bars.remove_task(line.bar)
+        assert self.all is not None
+        bars.update(self.all, completed=len(self.lines) - len(self.of("running", "waiting")))
 
-    def _say(self, line: Line, what: str) -> None:
-        """Print a line about a trial, if there is no live table."""
-        if not sys.stderr.isatty():
-            print_note(f"[{len(self.of('finished'))}/{len(self.lines)}] {line.item.name}: {what}")
+    def _print(self, line: Line, what: str) -> None:
+        """Print a line about a trial."""
+        print_note(f"[{len(self.of('finished'))}/{len(self.lines)}] {line.item.name}: {what}")
 
     def of(self, *states: str) -> list[Line]:
         """The trials in some states."""
         return [line for line in self.lines.values() if line.state in states]
-
-    def time_left(self) -> float | None:
-        """The estimated seconds until all trials have ended; None if no trial gives an estimate."""
-        now = time.monotonic()
-        known = [line.left(now) for line in self.of("running", "waiting")]
-        sure = [seconds for seconds in known if seconds is not None]
-        took = [line.result["seconds"] for line in self.of("finished") if line.result.get("trained")]
-        if not took and not sure:
-            return None
-        usual = statistics.median(took or sure)
-        at_once = max(1, min(self.slots or len(self.of("running")), len(known)))
-        return sum(usual if seconds is None else seconds for seconds in known) / at_once
-
-    @property
-    def states(self) -> str:
-        """The number of trials in each state, in words."""
-        return ", ".join(f"{n} {state}" for state in _STATES if (n := len(self.of(state))))
 
     def stop(self, number: int, frame: Any) -> None:
         """Handle a signal to stop: say so at once, because the running trials end only after their present steps.
 
         A second signal ends them at once.
         """
-        text, self.stopping = _ENDING if self.stopping else _STOPPING, True
-        if not sys.stderr.isatty():
-            with suppress(RuntimeError):  # a line was being written
-                print_note(text)
+        text, self.stopping = "ending at once …" if self.stopping else "stopping after the present steps …", True
+        with suppress(RuntimeError):  # a line was being written
+            print_note(text)
         raise KeyboardInterrupt
-
-    def interrupt(self) -> None:
-        """Mark the running trials as stopped. The same command resumes them."""
-        for line in self.of("running"):
-            line.state, line.ended = "stopped", time.monotonic()
-
-    def drawn(self) -> RenderableType:
-        """The live table. It fits a terminal of 80 columns."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        now = time.monotonic()
-        table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
-        for head in ("trial", "seed", "state", "accuracy", "time"):
-            table.add_column(head, justify="right" if head == "seed" else "left", no_wrap=head != "trial")
-        ended = sorted(self.of("finished", "failed", "elsewhere", "stopped"), key=lambda line: line.ended)
-        for line in [*ended[-_ENDED:], *self.of("running")]:
-            table.add_row(*(Text(cell) for cell in line.cells(now)))
-        left = None if self.stopping or self.of("stopped") else self.time_left()
-        more = f"; about {clock(left)} left" if left else ""
-        more = f"; {_STOPPING}" if self.stopping and self.of("running") else more
-        # the summary comes first, because a short terminal cuts off the end
-        return Group(Text(self.states + more), table)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """The live table, for rich. It leaves room at the right for the `^C` that a terminal shows after Ctrl-C."""
-        yield from console.render(self.drawn(), options.update_width(max(1, options.max_width - _CTRL_C)))
 
 
 @contextmanager
-def watching(items: list[PlannedTrial], slots: int | None, *, tuning: bool = False) -> Iterator[Watch]:
-    """Show the progress of trials within a `with` block: in a live table on a terminal, else in lines.
-
-    For `tuning`, see `Watch`.
-    """
-    watch = Watch(items, slots, tuning=tuning)
+def watching(items: list[PlannedTrial], *, tuning: bool = False) -> Iterator[Watch]:
+    """Show the progress of trials within a `with` block. For `tuning`, see `Watch`."""
     with ExitStack() as shown:
-        if not sys.stderr.isatty():
-            shown.callback(Repeated(watch.print_progress).stop)
-        elif items:
-            from rich.console import Console
-            from rich.live import Live
-
-            shown.enter_context(Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2))
+        bars = shown.enter_context(_bars()) if sys.stderr.isatty() and items else None
+        watch = Watch(items, bars, tuning=tuning)
         shown.enter_context(on_stop(watch.stop))
         try:
             yield watch
-        except (Exception, KeyboardInterrupt):  # the last table that is drawn shows the trials as stopped
-            watch.interrupt()
-            if not sys.stderr.isatty():
-                print_note(watch.states)
+        except (Exception, KeyboardInterrupt):  # the same command resumes the running trials
+            for line in watch.of("running"):
+                line.state = "stopped"
+            print_note(", ".join(f"{n} {state}" for state in _STATES if (n := len(watch.of(state)))))
             raise
+
+
+def _bars() -> Progress:
+    """The bars of running trials, which disappear at the end."""
+    from rich import progress
+    from rich.console import Console
+
+    text, counts = progress.TextColumn("{task.description}", markup=False), progress.MofNCompleteColumn()
+    left, accuracy = progress.TimeRemainingColumn(), progress.TextColumn("{task.fields[accuracy]}")
+    console = Console(stderr=True)
+    return progress.Progress(text, counts, left, accuracy, console=console, transient=True, refresh_per_second=2)
 
 
 def trials(number: int) -> str:
@@ -235,8 +176,6 @@ _TAIL = 12  # number of lines of a failed trial's log that are printed
 
 def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old: Collection[str] = ()) -> None:
     """Print what a sweep would do, for --dry-run. `old`: names of runs with older code than the present one."""
-    from ape_cli.sweep.durations import OTHERS, SIMILAR, SIZE
-
     todo = [item for item in items if item.state != "finished"]
     estimates = [item.seconds for item in todo if item.seconds is not None]
     at_once = min(slots, max(1, len(todo))) if slots else None
@@ -250,7 +189,6 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
             "dataset": str(item.data.folder),
             "dataset_missing": item.data.missing,
             "seconds": item.seconds,
-            "estimated_from": item.estimate and item.estimate.basis,
         }
         for item in items
     ]
@@ -265,12 +203,9 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
-    # the least sure basis of the estimates
-    bases = {item.estimate.basis for item in todo if item.estimate}
-    basis = next((f"{other} (usually within a factor of 3)" for other in (SIZE, OTHERS) if other in bases), SIMILAR)
-    guess = "time unknown" if total is None else f"about {clock(max(1.0, total))}, estimated from {basis}"
+    guess = "time unknown" if total is None else f"about {clock(max(1.0, total))}, estimated from registered runs"
     if len(estimates) < len(todo):
-        guess += ", as no registered run has the same model and this machine has no GPU"
+        guess += ", as no registered run has the same model"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     print_result(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:
@@ -341,5 +276,4 @@ def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:
         return
     if scores.tables:
         draw(rendering.rich(scores.tables))
-        again = with_results(f"report{selection}", registry.folder)
-        print_hint(f"`{again}` shows this table again; --interval, --metric and --plots show more")
+        print_hint(f"`ape report{selection}` shows this table again; --interval, --metric and --plots show more")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, on_stop, with_results
-from ape_cli.cli.console import accuracy_of, print_json, print_note, print_note_lines, print_result, scores_in_words
+from ape_cli.cli._app import command, existing_dataset, on_stop
+from ape_cli.cli.console import accuracy_of, print_json, print_note, print_result, scores_in_words
 from ape_cli.cli.options import (
     PRECISION,
     THREADS,
@@ -22,12 +22,9 @@ from ape_cli.cli.options import (
     Json,
     RequestOptions,
     option,
-    repeated,
-    typed,
 )
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.core.numbers import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:
@@ -52,9 +49,8 @@ class TrainExecution(ExecutionOptions):
     dry_run: bool = option("Print what would be trained, without training.", default=False)
 
 
-@command("ape train --scheme orthogonal-tree --task tree-copy", option="--scheme ")
+@command("ape train --scheme orthogonal-tree --task tree-copy")
 def train(
-    ctx: typer.Context,
     request: RequestOptions,
     existing: ExistingRunOptions,
     execution: TrainExecution,
@@ -66,8 +62,7 @@ def train(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    if not runtime.is_launched():  # before torch is imported
-        _check_together(request, existing)
+    _check_together(request, existing)
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment.generalisation import LengthGeneralisation
@@ -79,7 +74,6 @@ def train(
     from ape_cli.training.trainer import Stopped
 
     with joined() as group:
-        _check_together(request, existing)  # again: one of several processes says an error
         device = group.device(choose_device(execution.device, execution.threads))
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         given = _given(request, execution.precision)
@@ -121,8 +115,7 @@ def train(
     if group.first:
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.data, registry, spec) if done.evaluation else None
-        commands = [_again(ctx, experiment, other, given) for other in (comparison.missing if comparison else ())]
-        print_trained(done, comparison, commands, folders.results, as_json)
+        print_trained(done, comparison, as_json)
 
 
 def _allowed(options: ExistingRunOptions) -> ExistingRun:
@@ -191,29 +184,11 @@ def _resolved(
     return experiment
 
 
-def _again(ctx: typer.Context, experiment: Experiment, other: ExperimentSpec, given: ExperimentSpec) -> str:
-    """The command that trains `other` on the dataset of an experiment. `given`: the fields that this command gives."""
-    kept = [f"{key}={json.dumps(value)}" for key, value in other.settings.items() if key in given.settings]
-    changes = dict.fromkeys(("structure", "resume", "overwrite")) | {"scheme": other.scheme, "settings": kept}
-    if {"positions", "file"} & typed(ctx):
-        changes["positions"] = other.positions
-    # the newest dataset that the other scheme can read may be another one
-    if other.data is None and other.task is None and other.recorded is None:
-        changes["data"] = experiment.data.folder
-    return repeated(ctx, **changes)
-
-
 def _check_together(request: RequestOptions, existing: ExistingRunOptions) -> None:
-    """Raise `UsageError` if options exclude each other, or if no scheme is named."""
-    if request.scheme is None and request.file is None:
-        fix = "for example --scheme rope; `ape schemes` lists all"
-        raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
+    """Raise `UsageError` if options exclude each other."""
     if request.preset is not None and request.file is not None and request.file.suffix != ".toml":
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
-    if request.no_eval and (request.generalise or request.decode):
-        got = f"--no-eval with --{'generalise' if request.generalise else 'decode'}"
-        raise UsageError("--no-eval turns off all evaluations", got=got, fix="use one of them")
     if existing.resume and existing.overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
 
@@ -240,9 +215,6 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
         yield lambda: stopping
 
 
-_OTHERS = ("none", "sinusoidal")  # the schemes that every scheme is compared with
-
-
 def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Registry, as_json: bool) -> None:
     """Print what would be trained and evaluated, for --dry-run."""
     from ape_cli.experiment.generalisation import sizes_for
@@ -265,15 +237,8 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
     if as_json:
         print_json(lines)
         return
-    print_result(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
-    print_result(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
-    print_result(f"positions: {lines['structure']}, read as {lines['read_as']}")
-    print_result(f"settings:  {lines['variant'] or 'those of the preset'}")
-    if tests.generalise:
-        sizes = ", ".join(map(str, lines["generalise"])) or "multiples of the largest training size"
-        print_result(f"sizes:     also evaluated at {sizes}")
-    for name, value in lines["config"].items():
-        print_result(f"  {name} = {json.dumps(value)}")
+    for name, value in (lines | lines.pop("config")).items():
+        print_result(f"{name} = {json.dumps(value)}")
 
 
 def note_data(experiment: Experiment) -> None:
@@ -295,47 +260,35 @@ class Comparison(NamedTuple):
     """What a test score is compared with: token accuracies on the same test split, or accuracies of images.
 
     `constant_guess` and `counted` are those of `count_baselines`. `none` is the score of the registered run of the same
-    model without positions, or None if there is no such run. `missing` are the options of comparable runs that do not
-    exist yet.
+    model without positions, or None if there is no such run.
     """
 
     constant_guess: float
     counted: dict[str, dict[str, float]]
     none: float | None
-    missing: list[ExperimentSpec]
 
 
-def compared(data: Dataset, registry: Registry, options: ExperimentSpec) -> Comparison:
-    """What the test score of a run with these options is compared with."""
+def compared(data: Dataset, registry: Registry, spec: ExperimentSpec) -> Comparison:
+    """What the test score of a run is compared with."""
     from ape_cli.evaluation.count_baselines import count_baselines
     from ape_cli.evaluation.evaluate import name_of
     from ape_cli.experiment import complete
 
-    none, missing = None, []
-    for other in map(options.with_scheme, _OTHERS):
-        with suppress(ApeError):  # its run may be damaged, or it may not be able to read this data
-            run = registry.run_for(complete(other.config(data.kind), data), data)
-            evaluation = run.evaluation(name_of(data, "test", "teacher")) if run.exists() else None
-            if evaluation is None and other.scheme != options.scheme:
-                missing.append(other)
-            elif evaluation is not None and other.scheme == "none":
-                none = evaluation["overall"]["token_accuracy"]
+    none = None
+    with suppress(ApeError):  # its run may be damaged, or it may not be able to read this data
+        run = registry.run_for(complete(spec.with_scheme("none").config(data.kind), data), data)
+        if run.exists() and (evaluation := run.evaluation(name_of(data, "test", "teacher"))):
+            none = evaluation["overall"]["token_accuracy"]
     baselines = count_baselines(data, "test")
-    return Comparison(baselines.constant_guess, baselines.counted, none, missing)
+    return Comparison(baselines.constant_guess, baselines.counted, none)
 
 
-def print_trained(
-    done: Trial, comparison: Comparison | None, commands: list[str], results: StoragePath, as_json: bool
-) -> None:
-    """Print the result of training, the scores on the test split, and what they are compared with.
-
-    `commands` train the models to compare with that have no run. `results`: the folder of the runs.
-    """
+def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> None:
+    """Print the result of training, the scores on the test split, and what they are compared with."""
     config, result, test = done.run.record.config, done.run.record.outcome, done.evaluation
     if as_json:
         lines: dict[str, Any] = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
-        baselines = comparison and {key: getattr(comparison, key) for key in ("constant_guess", "counted", "none")}
-        lines |= {"test": test, "baselines": baselines}
+        lines |= {"test": test, "baselines": comparison and comparison._asdict()}
         print_json(lines | ({"other_tests": done.others} if done.others else {}))
         return
     kind = config.kind
@@ -355,13 +308,7 @@ def print_trained(
     print_result(f"compare its test {accuracy} with")
     for score, whose in _compared_with(done.run.record, comparison):
         print_result(f"  {score:7.2%}  {whose}", indent=11)
-    if line := _published(done.run.record, test["overall"]["cross_entropy"]):
-        print_result(line)
-    report = with_results("report", results)
-    if commands:
-        print_note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, report]))
-    else:
-        print_note(f"`{report}` shows all scores side by side")
+    print_note("`ape report` shows all scores side by side")
 
 
 def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
@@ -374,19 +321,3 @@ def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[
         yield scores[best], f"the best simple rule ({best})"
     if comparison.none is not None and config.scheme != "none":
         yield comparison.none, "the same model without positions (scheme none)"
-
-
-def _published(record: RunRecord, cross_entropy: float) -> str:
-    """The perplexity of a run beside the published one of its scheme, task and order; empty if there is none."""
-    from ape_cli.reports import published
-    from ape_cli.reports.descriptions import form_of
-    from ape_cli.reports.evaluations import task_of
-    from ape_cli.runs.record import settings_text
-
-    config, data, source = record.config, record.dataset, published.load("neurips")
-    column = task_of({"task": data.task, "order": data.order, "form": form_of(data)})
-    number = source.number(config.scheme, settings_text(record.variant), column, "perplexity")
-    if number is None:
-        return ""
-    ours = f"its test perplexity is {perplexity_text(perplexity(cross_entropy))}"
-    return f"{ours}; in {source.called}, with its own model and data, {number.value:.2f} ±{number.spread:.2f}"

@@ -246,6 +246,12 @@ def preset_plan(
     return sized, plan_of(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 
 
+def linearisations(task: str, orders: Sequence[str], preset: str) -> list[str | None]:
+    """The linearisations of a task at a preset, each once; None for a task that has no choice of orders."""
+    written = [config.preset(preset).linearisation(order) for order in orders]  # several may be the same
+    return [*dict.fromkeys(written)] if tasks.load(task).ordered else [None]
+
+
 def generated(data: Dataset) -> Dataset:
     """Complete a dataset. If it is missing, generate it, or wait for another process that generates it.
 

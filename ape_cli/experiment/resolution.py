@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
 import torch
 
-from ape_cli import attention, position
+from ape_cli import attention, position, tasks
 from ape_cli.attention import AttentionType
 from ape_cli.core.errors import UsageError
 from ape_cli.core.user_parts import check_once
@@ -20,13 +21,23 @@ from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
 from ape_cli.experiment.choice import generated
 from ape_cli.experiment.generalisation import check_decoding
-from ape_cli.experiment.reading import augmented, check_greatest, check_map, position_reading, structure_for, tokenising
+from ape_cli.experiment.reading import (
+    MapError,
+    UnreadableError,
+    augmented,
+    check_greatest,
+    check_map,
+    position_reading,
+    structure_for,
+    tokenising,
+)
 from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.position import Scheme
-from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, preset
+from ape_cli.runs.config import KINDS, Config, ImageConfig, SequenceConfig, preset
 from ape_cli.structure import Structure, left_out
 
 logger = logging.getLogger(__name__)
+IMPOSSIBLE = (UnreadableError, attention.RoleError, MapError)  # a scheme cannot be trained on this data
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,22 @@ def prepared(experiment: Experiment) -> Experiment:
             assert isinstance(split, Split)
             split.check_positions(positions)
     return experiment if experiment.is_sized else replace(experiment, config=_sized(experiment.config, data))
+
+
+def default_settings(spec: ExperimentSpec) -> list[dict[str, Any]]:
+    """The values of all settings of a spec, with its defaults, for each modality that its data may have.
+
+    Settings that depend on the data have no value. Modalities for which the spec is not valid are left out: an error is
+    raised when it is resolved.
+    """
+    found = []
+    for modality in KINDS if spec.task is None else (tasks.load(spec.task).modality,):
+        with suppress(UsageError):
+            config = spec.config(modality)
+            options = position_maps.options(spec.positions) | attention.options(spec.attention)
+            options |= position.options(spec.scheme)
+            found.append(options | config.model_dump() | {"decay": locality(config)})
+    return found
 
 
 def locality(config: Config) -> float:

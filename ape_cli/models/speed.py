@@ -17,7 +17,6 @@ from ape_cli.models.device import PRECISIONS, forward_pass, multiplies_bfloat16,
 from ape_cli.position._matmul import rule, usual_library
 
 _SECONDS = 0.3  # for each product and precision
-_SECONDS_OF_LAYER, _TOKENS = 0.03, 1024  # for a layer that is measured alone
 _LAYERS = [(6400, 128, 512), (1600, 512, 2048)]  # tokens, channels in, channels out
 _HEADS = (256, 100, 32, 100)  # rows times heads, queries, channels, keys
 
@@ -49,24 +48,6 @@ def measure(device: torch.device) -> list[Speed]:
     q, k = drawn(count, queries, channels), drawn(count, keys, channels)
     name, operations = f"{count} products ({queries} x {channels})({channels} x {keys})", 2 * k.numel() * queries
     return found + _speeds(name, operations, lambda: matmul(q, k.mT), device, rule().attention)
-
-
-@torch.no_grad()
-def layer(width: int, hidden: int, precision: str, device_name: str, threads: int) -> float:
-    """The speed of a feed-forward layer of a model, in GFLOP/s. It takes tens of milliseconds.
-
-    `width` and `hidden` are its channels, and `threads` the number of threads of a CPU.
-    """
-    device = torch.device(device_name)
-    x, weight = torch.ones(_TOKENS, width, device=device), torch.ones(hidden, width, device=device)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with products(precision), forward_pass(precision, device, width):
-            taken = seconds(partial(affine, x, weight), device, _SECONDS_OF_LAYER)
-    finally:
-        torch.set_num_threads(before)
-    return 2 * _TOKENS * width * hidden / taken / 1e9
 
 
 @torch.no_grad()

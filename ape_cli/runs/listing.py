@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -148,13 +147,3 @@ def _column(name: str, values: list[Any]) -> pl.Series:
         return pl.Series(name, values)
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     return pl.Series(name, texts, pl.String)
-
-
-def differing(lines: list[dict[str, Any]]) -> list[str]:
-    """The settings in which runs differ, given their lines: the preset, and settings that some run sets otherwise.
-
-    What the name of a run tells, and what follows from its preset, is left out.
-    """
-    set_somewhere = {name for x in lines for name in re.findall(r"(?:^|, )(\w+)=", x["variant"])}
-    names = [name for name in (lines[0] if lines else ()) if name == "preset" or name in set_somewhere]
-    return [name for name in names if len({x[name] for x in lines}) > 1]

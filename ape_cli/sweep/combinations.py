@@ -10,19 +10,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ape_cli import attention, position, tasks
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError, brief
-from ape_cli.data import position_maps
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.experiment.resolution import locality
-from ape_cli.runs import config
+from ape_cli.experiment.choice import linearisations
+from ape_cli.experiment.resolution import default_settings
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.sweep.specification import SweepSpec, TuneSpec
 
@@ -60,17 +57,13 @@ def groups(
     """The groups of trials of all grids.
 
     `preset` is for grids that name none. `folder` maps the name of an existing dataset to its folder. Raises
-    `UsageError` for orders without a task that has one, for too many trials, and for what cannot be tuned.
+    `UsageError` for too many trials, and for what cannot be tuned.
     """
-    ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
-    if ordered and not any(tasks.load(task).ordered for grid in ordered for task in grid.tasks):
-        got = f"orders {', '.join(ordered[0].orders)}"
-        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     all_groups: list[TrialGroup] = []
     bases_of = [_few(_bases(grid, preset, folder)) for grid in grids]
     for grid, bases in zip(grids, bases_of, strict=True):
         alike = [base for other, of in zip(grids, bases_of, strict=True) if other.tune == grid.tune for base in of]
-        settings = settings_of(grid.tune, _defaults(grid.tune, alike)) if grid.tune else [{}]
+        settings = settings_of(grid.tune, alike) if grid.tune else [{}]
         every = [*dict.fromkeys(grid.seeds)]
         seeds = [*dict.fromkeys(grid.tune.seeds)] if grid.tune and grid.tune.seeds else every
         if foreign := [seed for seed in seeds if seed not in every]:
@@ -107,24 +100,12 @@ def _few(trials: Iterator[ExperimentSpec]) -> list[ExperimentSpec]:
     return first
 
 
-def _defaults(tune: TuneSpec, bases: list[ExperimentSpec]) -> list[dict[str, Any]]:
-    """The default settings of all trials of a grid. Nothing is known about the kind of data of existing datasets."""
-    settings: dict[str, dict[str, Any]] = {}
-    for base in bases:
-        for kind in ("sequence", "image") if base.task is None else (tasks.load(base.task).modality,):
-            with suppress(UsageError):  # what is not valid is reported when it is planned
-                setting = default_setting(base, kind, tune.settings)
-                settings[repr(setting)] = setting
-    return list(settings.values())
-
-
 def _bases(grid: SweepSpec, preset: str, folder: Callable[[str], StoragePath]) -> Iterator[ExperimentSpec]:
     """All trials of one grid without seeds and tuned settings. Raises `UsageError` if a setting has no values."""
     named = preset if grid.preset is None else grid.preset
-    linearised = [config.preset(named).linearisation(order) for order in grid.orders]  # several may be the same
     datasets: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     for task in grid.tasks:
-        orders: list[str | None] = [*dict.fromkeys(linearised)] if tasks.load(task).ordered else [None]
+        orders = linearisations(task, grid.orders, named)
         datasets += [{"task": task, "order": order, "sizes": grid.sizes} for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.settings.values()]
     if [] in lists:
@@ -149,8 +130,8 @@ def _bases(grid: SweepSpec, preset: str, folder: Callable[[str], StoragePath]) -
         )
 
 
-def settings_of(tune: TuneSpec, defaults: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings that are tried, in the order of the combinations. `defaults`: settings that a subset must have.
+def settings_of(tune: TuneSpec, bases: Iterable[ExperimentSpec]) -> list[dict[str, Any]]:
+    """The settings that are tried, in the order of the combinations. A subset has the default settings of all `bases`.
 
     Raises `UsageError` if a value is repeated, if there are too many combinations, or if the number of trials does not
     fit them.
@@ -170,7 +151,14 @@ def settings_of(tune: TuneSpec, defaults: Iterable[dict[str, Any]]) -> list[dict
     if tune.trials > count:
         what = "there are more trials than combinations of the tuned values"
         raise UsageError(what, got=f"trials {tune.trials}", allowed=f"1 to {count}", fix="leave `trials` out")
-    kept = {index for index, setting in enumerate(every) if setting in [*defaults]} if tune.trials < count else set()
+    kept: set[int] = set()
+    if tune.trials < count:
+        defaults = [
+            {key: setting[key] for key in tune.settings if setting.get(key) is not None}
+            for base in bases
+            for setting in default_settings(base)
+        ]
+        kept = {index for index, setting in enumerate(every) if setting in defaults}
     if len(kept) > tune.trials:
         what = "there are fewer trials than default settings of the schemes"
         fix = f"`trials={len(kept)}`, or tune these schemes in separate sweeps"
@@ -178,15 +166,3 @@ def settings_of(tune: TuneSpec, defaults: Iterable[dict[str, Any]]) -> list[dict
     shuffled = np.argsort(rng.rows(_SEED, "tune", np.arange(count)), kind="stable").tolist()
     others = [index for index in shuffled if index not in kept]
     return [every[index] for index in sorted([*kept, *others[: tune.trials - len(kept)]])]
-
-
-def default_setting(base: ExperimentSpec, kind: str, keys: Iterable[str]) -> dict[str, Any]:
-    """The default values of settings, for options without them and a kind of data.
-
-    Settings that do not exist, or whose default depends on the data (`max_size`), are left out. Raises `UsageError` if
-    the options are not valid.
-    """
-    config = base.config(kind)
-    defaults = position_maps.options(base.positions) | attention.options(base.attention) | position.options(base.scheme)
-    defaults |= config.model_dump() | {"decay": locality(config)}
-    return {key: defaults[key] for key in keys if defaults.get(key) is not None}

@@ -8,24 +8,21 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentSpec, find_dataset, resolve
 from ape_cli.experiment.generalisation import LengthGeneralisation, sizes_for
-from ape_cli.experiment.reading import MapError, UnreadableError
-from ape_cli.experiment.resolution import prepared
+from ape_cli.experiment.resolution import IMPOSSIBLE, prepared
 from ape_cli.experiment.spec import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.paths import StoragePath
-from ape_cli.sweep.durations import Estimate, PastRuns
+from ape_cli.sweep.durations import PastRuns
 
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
@@ -48,15 +45,10 @@ class PlannedTrial:
     others: tuple[Dataset, ...] = ()
     tuned: tuple[str, ...] = ()
 
-    @cached_property
-    def estimate(self) -> Estimate | None:
-        """The estimate of its time, or None. It is made when it is first asked for, because it may measure products."""
-        return self.past.estimate(self.config, self.data)
-
     @property
     def seconds(self) -> float | None:
         """The estimated seconds of its training, or None."""
-        return None if self.estimate is None else self.estimate.seconds
+        return self.past.estimate(self.config, self.data)
 
     @property
     def config(self) -> Config:
@@ -118,7 +110,7 @@ class Planner:
             data = find_dataset(request, self.root, self.past.datasets, self._datasets)
             try:
                 experiment = resolve(request, data)
-            except (UnreadableError, RoleError, MapError) as error:
+            except IMPOSSIBLE as error:
                 self._planned[key] = f"{request.scheme} on {data.folder.name}: {error.summary}"
             else:
                 self._planned[key] = _planned(experiment, self.registry, self.past, request.tests, self.lengths)

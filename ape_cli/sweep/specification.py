@@ -30,11 +30,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ape_cli.core.errors import UsageError, brief, pick
+from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import Scalar, Whole
 from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge, validated
 from ape_cli.experiment.spec_files import read_toml
-from ape_cli.structure.linearisation import NAMES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -85,7 +84,9 @@ class SweepSpec(BaseModel):
         default=[], description="Existing datasets: folders, or names in `--datasets`.", examples=[["copy-small"]]
     )
     orders: list[str] = Field(
-        default=["breadth"], min_length=1, description=f"Node orders of trees: {', '.join(NAMES)}."
+        default=["breadth"],
+        min_length=1,
+        description="Node orders of trees: breadth, depth, breadth-to-depth, depth-to-breadth.",
     )
     seeds: list[Whole] = _several("seed", "Seeds for weights, batch order and dropout.")
     structures: list[str] = Field(
@@ -155,8 +156,6 @@ def _checked(grid: SweepSpec) -> SweepSpec:
     if not grid.tasks and not grid.data:
         fix = "for example `tasks=copy,reverse`, or name a dataset with `data`"
         raise UsageError("the sweep names no tasks", got="none", fix=fix)
-    for order in grid.orders:
-        pick("order", order, NAMES)
     tuned = grid.tune.settings if grid.tune else {}
     if grid.tune and not tuned:
         raise UsageError("`tune` names no setting", got="none", fix="for example `tune=lr_peak=1e-3,3e-3`")

@@ -34,7 +34,6 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, LoggerFactory, MetricLogger, is_validation, load
 
-_LOCK_TIMEOUT = 150.0  # seconds that a trial waits for a run that another process has locked
 _RETRY_EVERY = 2.0  # seconds between two attempts
 _REPORT_EVERY = 1.0  # seconds between two reports of a trial's progress
 
@@ -72,7 +71,7 @@ def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, log
 
 
 def train_one(context: JobContext, work: Work) -> dict[str, Any]:
-    """Train or resume one run and evaluate it, or find it finished. Returns its state, `finished` or `elsewhere`.
+    """Train or resume one run and evaluate it, or find it finished. Returns its outcome.
 
     Messages go into a log. If the trial fails, the log is written to `results/logs/RUN.log`.
     """
@@ -127,13 +126,11 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
     others = [open_dataset(folder) for folder in work.others]
     loggers: list[LoggerFactory] = [partial(_Progress, context), *map(load, work.loggers)]
     execution = Execution(device, work.compiled, context.stopping, loggers=loggers)
-    existing, since = ExistingRun.RESUME_OR_START, time.monotonic()
+    existing = ExistingRun.RESUME_OR_START
     while True:
         try:
             done = trial.run_trial(planned, registry, execution, existing=existing, tests=work.tests, others=others)
         except BusyError:
-            if time.monotonic() - since > _LOCK_TIMEOUT:
-                return {"state": "elsewhere"}
             if context.stopping():
                 raise KeyboardInterrupt from None
             context.report({"waiting": True})
@@ -143,7 +140,7 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
         else:
             seconds = done.run.record.outcome.seconds
             test = done.evaluation["overall"]["token_accuracy"] if done.evaluation else None
-            return {"state": "finished", "trained": done.trained, "seconds": seconds, "test": test}
+            return {"trained": done.trained, "seconds": seconds, "test": test}
 
 
 @contextlib.contextmanager

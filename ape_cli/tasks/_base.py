@@ -33,7 +33,7 @@ def option(
     between: tuple[float, float] | None = None,
     among: tuple[str, ...] = (),
 ) -> Any:
-    """Declare an option of a task: a dataclass field with a line of help for `ape gen --help`.
+    """Declare an option of a task: a dataclass field with a line of help for `ape gen TASK --help`.
 
     - `name`: the name of the option, if it differs from that of the field.
     - `late`: leave the option out of manifests at its default, so that older manifests keep their bytes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import cli
 from ape_cli.cli.console import scores_in_words
 from ape_cli.cli.evaluate import with_perplexity
 from tests.conftest import ape
@@ -80,7 +78,6 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert json.loads(ape("eval", "--json")[0]) == []  # already evaluated
     greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
-    assert "exact match, teacher" in ape("eval", "reverse-rope", "--decode", "greedy")[0]
     shown = ape("eval", "reverse-rope")[0]
     assert "rows of" in shown
     assert re.search(rf"perplexity .*│ all .* {found[0]['overall']['perplexity']:.2f} │", shown, re.DOTALL)
@@ -118,9 +115,9 @@ def test_show(here: Path) -> None:
     ape("gen", "grid-rotate", *few, "--side-mean", "3", "--side-std", "0", "--out", "g")
     row = json.loads(ape("show", "g", "--json")[0])
     a, b, c, d, e, f, g, h, i = (chr(ord("a") + x - 3) for x in row["source_ids"])
-    cells = [line.split("│") for line in ape("show", "g")[0].splitlines() if "│" in line]
-    expected = [(f"{a} {b} {c}", f"{g} {d} {a}"), (f"{d} {e} {f}", f"{h} {e} {b}"), (f"{g} {h} {i}", f"{i} {f} {c}")]
-    assert [(left.strip(), right.strip()) for _, left, right, *_ in cells] == expected
+    shown = [" ".join(line.split()) for line in ape("show", "g")[0].splitlines()]
+    expected = [f"{a} {b} {c} {g} {d} {a}", f"{d} {e} {f} {h} {e} {b}", f"{g} {h} {i} {i} {f} {c}"]
+    assert shown[3:6] == expected
     ape("gen", "ring-shift", *few, "--ring", "4", "--out", "r")
     offset, *ring = json.loads(ape("show", "r", "--json")[0])["source_ids"]
     out = ape("show", "r")[0]
@@ -128,40 +125,20 @@ def test_show(here: Path) -> None:
     assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
 
 
-def test_grids_and_rings_train(here: Path) -> None:
-    """A scheme for sequences trains on their linearisation, with the preset's sizes."""
-    for task, sizes in (("grid-rotate", {"side_mean": 3, "side_std": 0.5}), ("ring-shift", {"ring": 6})):
-        _, err = ape("train", "--scheme", "rope", "--task", task, "--preset", "tiny", "--set", "steps=4")
-        assert f"datasets/{task}-tiny" in err
-        plan = json.loads((here / "datasets" / f"{task}-tiny" / "manifest.json").read_text())["plan"]
-        assert plan["parameters"] == sizes | {"vocabulary": 20}
-    assert "Tasks on grid(2)" in ape("report", "--format", "markdown")[0]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["gen", "copyy"], 2, "did you mean 'copy'"),
-        (["gen", "tree-copy", "--set", "binarise=1"], 2, "true or false"),
-        (["gen", "copy", "--datasets", "a", "--out", "b"], 2, "--out already names the folder"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
-        (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, neurips, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
-        (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: `seed`"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`data` already names a dataset"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
-        (["train", "--scheme", "rope", "--set", "steps=3", "--set", "steps=5"], 2, "set twice"),
         (["eval", "nothing"], 2, "unknown run"),
         (["report"], 1, "ape train"),
         (["report", "--out", "table.pdf"], 2, "--format"),
-        (["report", "--by", "size", "--against", "paper"], 2, "by-size does not use `against`"),
-        (["report", "--by", "epoch", "--metric", "exact_match"], 2, "not measured while a run trains"),
         (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
-        (["report", "--json", "--format", "csv"], 2, "one format at a time"),
-        (["report", "--axis", "error"], 2, "add `plots=DIR` or `format=html`"),
-        (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
         (["train", "--scheme", "rope", "--data", ""], 2, "is empty; . is the current folder"),
     ],
 )
@@ -196,31 +173,3 @@ def test_an_option_given_twice_is_refused(here: Path) -> None:
         message = ape("gen", "tree-copy", "--n", "8", *words, code=2)[1]
         assert "is given twice" in message
     assert not Path("datasets").exists()
-
-
-class NearlyFull(io.RawIOBase):
-    """A file that takes at most ten bytes at once, as a disk does that is nearly full."""
-
-    content = b""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: bytes) -> int:  # type: ignore[override]
-        self.content += bytes(content[:10])
-        return min(10, len(content))
-
-
-def test_an_unbuffered_output_is_whole() -> None:
-    """With PYTHONUNBUFFERED, Python itself ignores how much of a text was written."""
-    file = NearlyFull()
-    unbuffered = io.TextIOWrapper(file, "utf-8", write_through=True)  # type: ignore[type-var]
-    stream = cli._stream(1, unbuffered)
-    print("ö" * 100, file=stream)
-    assert file.content.decode() == "ö" * 100 + "\n"
-
-
-def test_nobody_is_asked_where_stdin_is_closed() -> None:
-    stdin = cli._stream(0, None)
-    assert (stdin.isatty(), stdin.read()) == (False, "")
-    stdin.close()

@@ -34,14 +34,6 @@ def test_it_shows_versions_machine_and_folders(here: Path) -> None:
     assert "runs finished 1" in shown
 
 
-def test_one_line_names_what_is_optional_and_absent(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uses = {"plots": (("json",), "plots"), "ray": (("no_such_package",), "--engine ray"), "hub": (("none_",), "push")}
-    monkeypatch.setattr(extras, "EXTRAS", uses)
-    assert json.loads(ape("doctor", "--json")[0])["absent"] == ["ray", "hub"]
-    line = f"optional, not installed: ray (--engine ray), hub (push); to install: {extras.how_to_install('ray,hub')}"
-    assert line in ape("doctor")[0].splitlines()
-
-
 def test_every_extra_for_users_is_known() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {*extras.EXTRAS, "trees", "test", "docs", "dev"} == set(project["optional-dependencies"])
@@ -77,9 +69,3 @@ def test_all_datasets_are_checked(words: Dataset, here: Path) -> None:
     found = json.loads(ape("verify", *given, "--json", code=1)[0])
     assert [line["rows"] for line in found] == [200, 200, None, 200, None]
     assert [bool(line["problems"]) for line in found] == [True, False, True, True, True]
-
-
-def test_a_folder_of_results_that_does_not_exist(here: Path) -> None:
-    assert "no such results folder" in ape("verify", "--results", "nosuch", code=1)[1]
-    (here / "empty").mkdir()
-    assert ape("verify", "--results", "empty")[0] == "0 runs, 0 damaged\n"

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ape_cli import tasks
 from ape_cli.cli import drawings
-from ape_cli.cli.drawings import Mosaic, Pair
+from ape_cli.cli.drawings import Mosaic, side_by_side
 from ape_cli.core.errors import DataError
 from ape_cli.data import manifest
 from ape_cli.storage import image_rows
@@ -26,7 +26,7 @@ from tests.conftest import ape
 def lines(structure: str, positions: list[Any], names: list[str], **options: Any) -> list[str]:
     """The drawing as lines of text without trailing spaces."""
     console = Console(width=60, color_system=None)
-    arguments = {"order": None, "binarised": False} | options
+    arguments = {"binarised": False} | options
     with console.capture() as captured:
         console.print(drawings.drawn(parse_structure(structure), positions, names, **arguments))
     return [line.rstrip() for line in captured.get().splitlines()]
@@ -47,22 +47,22 @@ def test_words_grids_rings_and_products() -> None:
         ("grid(2)*seq", WORDS, "a b c d e f g", ["ab   c", "d    efg"]),
         ("tree(4)*grid(2)", GRIDS, "split a b c d e", ["split", "├── a b", "│   c d", "└── e"]),
         ("grid(3)", [[0, 0, 0], [0, 0, 1]], "a b", ["ab"]),  # other products are a line
-        ("tree(2)*seq", [[1, 0], [2, 0]], "a b", ["ab"]),
+        ("tree(2)*seq", [[1, 0], [1, 1], [2, 0]], "a b c", ["ab", "└── c"]),
     ]
     for structure, positions, names, expected in cases:
         assert lines(structure, positions, names.split()) == expected, structure
 
 
 def test_a_tree_has_its_first_child_first() -> None:
-    drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"), order="breadth")
-    assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z", "", "in breadth order: fxgyz"]
-    drawn = lines("tree(2)", [1, 2], ["f", "x"], order="depth", binarised=True)
+    drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"))
+    assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z"]
+    drawn = lines("tree(2)", [1, 2], ["f", "x"], binarised=True)
     assert drawn[:2] == ["f", "└── first child: x"]
 
 
 def test_a_binarised_tree_says_what_each_step_means() -> None:
     """The tree f(x, g(y), z). An address and a tree below `<query>` are not siblings."""
-    drawn = lines("tree(2)", [1, 2, 5, 10, 11], list("fxgyz"), order="breadth", binarised=True)
+    drawn = lines("tree(2)", [1, 2, 5, 10, 11], list("fxgyz"), binarised=True)
     assert drawn[:5] == [
         "f",
         "└── first child: x",
@@ -70,7 +70,7 @@ def test_a_binarised_tree_says_what_each_step_means() -> None:
         "        ├── first child: y",
         "        └── next sibling: z",
     ]
-    drawn = lines("tree(2)", [1, 2, 3, 4, 6], ["<query>", "<at>", "f", "<1>", "x"], order="breadth", binarised=True)
+    drawn = lines("tree(2)", [1, 2, 3, 4, 6], ["<query>", "<at>", "f", "<1>", "x"], binarised=True)
     assert drawn[:5] == ["<query>", "├── <at>", "│   └── first child: <1>", "└── f", "    └── first child: x"]
 
 
@@ -80,70 +80,32 @@ def test_a_tree_without_a_root_is_no_tree() -> None:
             lines(structure, positions, ["x", "y"])
 
 
-def test_trees_are_side_by_side_if_they_fit_and_the_line_below_is_folded() -> None:
-    """Words are not folded: they are one below the other if they do not fit."""
-
-    def pair(structure: str, width: int) -> list[str]:
-        positions, names = ([1, 2, 3, 6, 7], [f"f{i}" for i in range(5)])
-        side = drawings.drawn(parse_structure(structure), positions, names, order="breadth", binarised=False)
-        console = Console(width=width, color_system=None)
-        with console.capture() as captured:
-            console.print(Pair("title", side, side))
-        return [line.rstrip() for line in captured.get().splitlines()]
-
-    wide, narrow = pair("tree(2)", 80), pair("tree(2)", 40)
-    assert [line.count("└── f2") for line in wide if "f2" in line] == [2, 0]
-    assert [line.count("in breadth order: f0 f1 f2 f3 f4") for line in wide if "order" in line] == [2]
-    assert [line.count("└── f2") for line in narrow if "└── f2" in line] == [2]
-    assert max(map(len, narrow)) <= 40
-    assert "│ f0 f1 f2 f3 f4" in "\n".join(narrow)
-    assert [line.count("└── f2") for line in pair("tree(2)", 20) if "└── f2" in line] == [1, 1]
-    assert not any("│" in line for line in pair("seq", 20))
-
-
 def test_nodes_without_their_parents_are_drawn_at_their_places() -> None:
     """The target of the task `mask` has only some nodes: here 5, the second child of 2, and 6, the first of 3."""
-    drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"), order="breadth")
+    drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"))
     assert drawn[:6] == ["f", "├── ·", "│   └── h", "└── ·", "    └── g", "        └── z"]
 
 
 def test_a_pair_is_side_by_side_only_if_it_fits() -> None:
     """A deep tree would have a column of one letter beside its target."""
-    for width, beside in ((67, True), (66, False)):
+    for width, beside in ((64, True), (63, False)):
         console = Console(width=width, file=io.StringIO())
-        console.print(Pair("a title", Text("s" * 30), Text("t" * 30)))
+        console.print(side_by_side("a title", {"source": Text("s" * 30), "target": Text("t" * 30)}))
         lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
         assert any("s" * 30 in line and "t" * 30 in line for line in lines) == beside
         assert all(any(30 * letter in line for line in lines) for letter in "st")
 
 
-def drawn_image(pixels: Any, width: int = 40, **options: Any) -> list[str]:
+def drawn_image(pixels: Any, width: int = 40) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width, _environ={}, **options).print(Mosaic(np.array(pixels, dtype=np.uint8)))
+    Console(file=file, width=width).print(Mosaic(np.array(pixels, dtype=np.uint8)))
     return file.getvalue().splitlines()
 
 
-def colours(pixels: Any, **options: Any) -> list[str]:
-    return drawn_image(pixels, force_terminal=True, color_system="truecolor", **options)
-
-
-def test_two_rows_of_pixels_a_line() -> None:
-    """The text colour is the upper pixel, the background colour the lower one. A single last row has no background."""
-    found = colours([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, 12]], [[255, 0, 0], [0, 255, 0]]])
-    assert found == [
-        "\x1b[38;2;1;2;3;48;2;7;8;9m▀\x1b[0m\x1b[38;2;4;5;6;48;2;10;11;12m▀\x1b[0m",
-        "\x1b[38;2;255;0;0m▀\x1b[0m\x1b[38;2;0;255;0m▀\x1b[0m",
-    ]
-
-
-def test_shades_where_there_are_no_colours() -> None:
+def test_pixels_are_shades() -> None:
     """Each of five shades covers a fifth of 0 to 255. Values 51, 102 and 153 are the last of their shades."""
-    options: dict[str, Any]
-    for options in ({}, {"force_terminal": True, "color_system": "truecolor", "no_color": True}):
-        assert drawn_image([[[0], [51], [52], [102]], [[103], [153], [154], [255]]], **options) == [
-            "    ░░░░",
-            "▒▒▒▒▓▓██",
-        ]
+    assert drawn_image([[[0], [51], [52], [102]], [[103], [153], [154], [255]]]) == ["    ░░░░", "▒▒▒▒▓▓██"]
+    assert drawn_image([[[255, 255, 255], [255, 0, 0]]]) == ["██░░"]
 
 
 def test_what_is_too_wide_is_drawn_smaller_with_the_means_of_squares_and_says_so() -> None:

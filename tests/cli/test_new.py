@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from ape_cli import position
 from tests.conftest import ape
 from tests.test_architecture import ORDER
 
@@ -46,14 +43,6 @@ def test_in_a_checkout_it_writes_into_the_package(here: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_class_has_a_name_of_its_own(here: Path) -> None:
-    """The class name differs from imported classes and from Python's built-in names."""
-    for name, class_name in (("shape", "ShapePlugin"), ("true", "TruePlugin"), ("low-2", "Low2")):
-        ape("new", "scheme", name)
-        text = Path("ape_cli/position", f"{name.replace('-', '_')}.py").read_text()
-        assert f"\nclass {class_name}(Scheme):\n" in text
-
-
 def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     for name in ("", "Window", "2d", "a.b", "../a", "a b", "é", "class", "a" * 41):
         assert "error: invalid name for a scheme\n" in ape("new", "scheme", "--", name, code=2)[1], name
@@ -65,14 +54,6 @@ def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     assert not list(here.iterdir())
 
 
-def test_a_scheme_of_content_has_both_hooks(here: Path) -> None:
-    written = json.loads(ape("new", "scheme", "way-cost", "--content", "--json")[0])
-    text, next_one = Path(written["written"][0]).read_text(), written["next"][-1]
-    assert "def layer(self" in text
-    assert "def logits(self" in text
-    assert "--models decoder" in next_one
-
-
 def test_an_existing_file_is_kept(here: Path) -> None:
     existing = Path("ape_cli/position/window.py")
     existing.parent.mkdir(parents=True)
@@ -80,14 +61,3 @@ def test_an_existing_file_is_kept(here: Path) -> None:
     assert "the file exists" in ape("new", "scheme", "window", code=2)[1]
     assert existing.read_text() == "mine"
     assert not Path("tests").exists()
-
-
-def test_a_name_of_another_kind_of_part_is_possible_and_mentioned(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ape check` then checks both."""
-    _, err = ape("new", "scheme", "dot")
-    assert "the attention dot has the same name; `ape check dot` checks both" in err
-    monkeypatch.setattr(position, "__path__", [*position.__path__, str(here / "ape_cli" / "position")])
-    found = json.loads(ape("check", "dot", "--json")[0])
-    position.load.cache_clear()
-    assert {one["part"] for one in found} == {"scheme", "attention"}
-    assert all(one["holds"] for one in found)

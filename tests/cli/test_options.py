@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.testing import CliRunner
 
-from ape_cli import cli
-from ape_cli.cli.options import FOLDERS, Place, expanded, flags_of, option, path, with_folders
+from ape_cli.cli.options import Place, expanded, flags_of, option, path
 from tests.conftest import ape
 
 
@@ -49,39 +48,3 @@ def test_an_error_from_below_names_options_as_they_are() -> None:
     assert "error: bad `threads`\n" in ape(*words, "--threads", "0", code=2)[1]
     told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
     assert "got:     `precision=tf32` on cpu\n" in told
-
-
-def test_proposed_commands_name_the_folders_that_were_typed() -> None:
-    given = {"--results": "my results", "--datasets": "d"}
-    for text, shown in (
-        ("`ape report` shows more", "`ape report --results 'my results'` shows more"),
-        (
-            "`ape eval --split …` or `ape tasks`",
-            "`ape eval --split … --results 'my results' --datasets d` or `ape tasks`",
-        ),
-        ("`ape gen TASK --out DIR`; run the same `ape gen` command", None),
-        ("`ape rm x --results other`, ape report", None),
-    ):
-        assert with_folders(text, given) == (shown or text)
-        assert with_folders(text, {}) == text
-
-
-def test_the_commands_that_take_folders() -> None:
-    commands = typer.main.get_command(cli.app).commands.items()  # type: ignore[attr-defined]
-    for flag, names in FOLDERS.items():
-        assert names == {name for name, command in commands if any(flag in one.opts for one in command.params)}
-
-
-def test_every_end_names_the_folder_of_the_runs(here: Path) -> None:
-    """With it, each proposed command finds the runs of the one that was typed."""
-    there = ["--results", "my results"]
-    named = "--results 'my results'"
-    assert f"`ape train --scheme rope --task copy {named}`" in ape("runs", *there)[1]
-    small = ["--task", "copy", "--preset", "tiny", "--set", "steps=2", "--device", "cpu", *there]
-    assert ape("train", "--scheme", "none", *small)[1].endswith(f"\n  ape report {named}\n")
-    ape("train", "--scheme", "sinusoidal", *small, "--no-eval")
-    told = ape("eval", "--data", "copy-tiny", *there)[1]
-    assert f"`ape report --by size {named}` shows" in told
-    Path("my sweep.toml").write_text('schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"')
-    told = ape("report", "--sweep", "my sweep.toml", *there, code=1)[1]
-    assert f"`ape sweep 'my sweep.toml' {named}` trains them" in told

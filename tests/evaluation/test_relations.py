@@ -99,14 +99,6 @@ def test_the_command_prints_the_map() -> None:
     assert "round trip" not in done.stderr
 
 
-def test_threads_have_an_effect_on_measurements_only() -> None:
-    done = run(app, ["schemes", "rope", "--threads", "1"])
-    assert done.exit_code == 2
-    assert "add --measure or --algebra" in done.stderr
-    assert run(app, ["schemes", "none", "--algebra", "--threads", "1", "--json"]).exit_code == 0
-    assert run(app, ["schemes", "none", "--algebra", "--model", "decoder"]).exit_code == 2
-
-
 def test_without_the_option_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentSpec, of, resolve
 from ape_cli.experiment.choice import find_dataset
@@ -74,5 +77,15 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
     assert (plan["structure"], plan["read_as"]) == ("tree(2)", "tree(2)")
     assert plan["config"] == json.loads((here / "results" / "runs" / name / "run.json").read_text())["config"]
     printed = ape(*words, "--dry-run")[0]
-    assert f"{name} (finished)" in printed
-    assert "positions: tree(2), read as tree(2)" in printed
+    assert f'run = "{name}"\nstate = "finished"\n' in printed
+    assert 'read_as = "tree(2)"' in printed
+
+
+def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
+    for model in ("encoder-decoder", "decoder"):
+        options = ExperimentSpec(preset="neurips", scheme="rope", model=model, set={"encoder_layers": 0})
+        with pytest.raises(UsageError, match=r"d_ff has no effect without encoder layers[\s\S]*d_ff=1024"):
+            of(options.config("sequence"), data)
+        options = options.model_copy(update={"settings": {"encoder_layers": 0, "d_ff": 1024}})
+        assert of(options.config("sequence"), data).config.d_ff == 1024

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
-import re
 import signal
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from ape_cli.cli import sweep_output
-from ape_cli.cli.sweep_output import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import Event, JobContext
 from ape_cli.data.loader import Dataset, open_dataset
@@ -85,7 +81,6 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     plan = json.loads(ape("sweep", *GRID, *SHORT, "--dry-run", "--json")[0])
     assert not list(here.iterdir())
     assert plan["to_do"] == 8
-    assert {t["estimated_from"] for t in plan["trials"]} == {"the size of the model"}
     assert {t["state"] for t in plan["trials"]} == {"new"}
     assert all(t["dataset_missing"] for t in plan["trials"])
 
@@ -98,14 +93,13 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     words = ["--tasks", "copy,tree-copy", "--preset", "tiny", *SHORT, "--workers", "2", "--dry-run", "--json"]
     plan = json.loads(ape("sweep", "--schemes", "rope,none,alibi", "--seeds", "2-3", *words)[0])
     guesses = {t["run"].rsplit("-", 1)[0]: (t["state"], pytest.approx(t["seconds"])) for t in plan["trials"]}
-    assert {t["estimated_from"] for t in plan["trials"]} == {"registered runs"}
     assert guesses["copy-rope-2"][0] == "finished"
     assert guesses["copy-rope-3"] == ("new", 30.0)  # the upper median of the same configuration, 10 and 30
     assert guesses["copy-none-3"] == ("new", 70.0)
-    assert guesses["copy-alibi-3"] == ("new", 50.0)  # the same task: 10, 30, 50, 70
-    assert guesses["tree-copy-breadth-rope-3"] == ("new", 50.0)  # the same model; trees of depth 2 have 6 nodes too
+    assert guesses["copy-alibi-3"] == ("new", 50.0)  # the same model: 10, 30, 50, 70
+    assert guesses["tree-copy-breadth-rope-3"] == ("new", 30.0)  # trees of depth 2 have 6 nodes too
     # to do: rope and none on copy once, alibi on copy twice, three schemes on tree-copy twice; two at a time
-    assert plan["seconds"] == pytest.approx((30 + 70 + 2 * 50 + 6 * 50) / 2)
+    assert plan["seconds"] == pytest.approx((30 + 70 + 2 * 50 + 2 * (30 + 70 + 50)) / 2)
     table = ape("sweep", *GRID, *SHORT, "--dry-run")[0]
     assert "8 trials, 4 to do" in table
     assert "estimated from registered runs" in table
@@ -148,84 +142,43 @@ def test_bad_usage(here: Path, words: list[str], message: str) -> None:
 
 
 def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sweep waits, because the other process may be a dying worker.
-
-    In the end it leaves the run to the other one.
-    """
+    """The sweep waits, because the other process may be a dying worker. Told to stop, it does not wait."""
     monkeypatch.setattr(worker, "_RETRY_EVERY", 0.01)
-    monkeypatch.setattr(worker, "_LOCK_TIMEOUT", 0.5)
     data = preset_dataset("copy", None, "tiny", Path("datasets"))
     (item,) = items_of(schemes=["none"], tasks=["copy"], set={"steps": 2})
     reports: list[Any] = []
     job = worker.job(item, open_registry("results"), "cpu", False)
-    context = JobContext(0, reports.append, lambda: False)
     assert item.run is not None
-    with files.locked(item.run.folder / ".lock", BusyError("busy")):
-        assert job.call(context, *job.args) == {"state": "elsewhere"}
-    assert {"waiting": True} in reports
-    assert job.call(context, *job.args)["state"] == "finished"
+    waiting = JobContext(0, reports.append, lambda: len(reports) == 3)
+    with files.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
+        job.call(waiting, *job.args)
+    assert reports == [{"waiting": True}] * 3
+    assert job.call(JobContext(0, print, lambda: False), *job.args)["trained"]
     assert open_dataset("datasets/copy-tiny").fingerprint == data.fingerprint
-
-
-def drawn(watch: Watch, width: int) -> str:
-    text = io.StringIO()
-    Console(width=width, file=text).print(watch)
-    return text.getvalue()
-
-
-def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
-    items = items_of(schemes=["none", "rope", "alibi"], tasks=["copy"])
-    watch = Watch(items, 2)
-    a, b, c = (item.name for item in items)
-    assert watch.time_left() is None
-    watch.handle_event(Event(a, "started"))
-    watch.handle_event(Event(b, "started"))
-    watch.handle_event(Event(a, "progress", {"waiting": True}))
-    assert watch.time_left() is None
-    watch.handle_event(Event(a, "progress", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
-    clock[0] = 110.0
-    watch.handle_event(Event(a, "progress", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
-    assert watch.lines[a].left(110.0) == 10 / 20 * 70
-    assert watch.time_left() == (35 + 35 + 35) / 2  # the others take as long as the known one, two at once
-    watch.handle_event(Event(b, "failed", RuntimeError("trace\nit broke")))
-    watch.handle_event(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
-    assert watch.time_left() == 50  # one is left, and it cannot be divided
-    text = drawn(watch, 160)
-    assert "test 75.00%" in text
-    assert "1 finished, 1 waiting, 1 failed; about 0:50 left" in text
-    assert [line.item.name for line in watch.of("waiting")] == [c]
 
 
 def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_does(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if a trial reports nothing for more than a minute."""
     clock = [100.0]
     monkeypatch.setattr(sweep_output.time, "monotonic", lambda: clock[0])
     items = items_of(schemes=["none"], tasks=["copy"], seeds=[1, 2, 3])
     a, b, _ = (item.name for item in items)
-    started: list[Any] = []
-    monkeypatch.setattr(sweep_output, "Repeated", lambda call: started.append(call) or SimpleNamespace(stop=str))
-    with sweep_output.watching(items, 2) as watch:
+    with sweep_output.watching(items) as watch:
         watch.handle_event(Event(a, "started"))
         watch.handle_event(Event(b, "started"))
         report = {"step": 10, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
-        clock[0] = 110.0
+        clock[0] = 111.0
         watch.handle_event(Event(a, "progress", report))
-        clock[0] = 130.0
-        watch.handle_event(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
         capsys.readouterr()
-        assert started == [watch.print_progress]
-        clock[0] = 160.0
-        watch.print_progress()  # 1,000 steps took 50 s, and 10,990 are left
-        watch.handle_event(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
+        clock[0] = 161.0  # 1,000 steps took 50 s, and 10,990 are left
+        watch.handle_event(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
         watch.handle_event(Event(b, "progress", {"waiting": True}))
-        watch.print_progress()
+        clock[0] = 222.0
+        watch.handle_event(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
     assert capsys.readouterr().err.splitlines() == [
         f"[0/3] {a}: step 1,010/12,000, loss 1.2500, about 9:10 left",
-        f"[0/3] {b}: running for 1:00",
+        f"[0/3] {b}: running for 1:01",
         f"[0/3] {a}: step 12,000/12,000, loss 0.5000, evaluating",
         f"[0/3] {b}: waits for another process",
     ]
@@ -236,57 +189,37 @@ def test_what_a_trial_reports(words: Dataset, tmp_path: Path) -> None:
     (item,) = items_of(schemes=["none"], data=[str(words.folder)], set={"steps": 20})
     reports: list[Any] = []
     job = worker.job(item, open_registry(tmp_path), "cpu", False)
-    assert job.call(JobContext(0, reports.append, lambda: False), *job.args)["state"] == "finished"
+    assert job.call(JobContext(0, reports.append, lambda: False), *job.args)["trained"]
     assert reports[0].keys() == {"step", "steps", "loss", "accuracy", "validation"}
     assert reports[0]["loss"] > 0
 
 
-def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
-    here: Path, capsys: pytest.CaptureFixture[str]
+def test_the_bars_of_a_sweep_and_its_end_by_ctrl_c(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has the seed, the state, and the best score that is known with the name of its split."""
-    items = items_of(schemes=["orthogonal-tree"], tasks=["tree-rotate"], seeds=[41, 42, 43], set={"heads": [4]})
-    watch = Watch(items, 2)
+    """On a terminal, each running trial has a bar with its best known score. Trials that run are called stopped."""
+    monkeypatch.setattr(sweep_output.sys.stderr, "isatty", lambda: True)
+    items = items_of(schemes=["none"], tasks=["copy"], seeds=[1, 2, 3])
     a, b, _ = (item.name for item in items)
-
-    def lines() -> list[str]:
-        shown = drawn(watch, 80).splitlines()
-        assert max(map(len, shown)) <= 77  # with the ^C of the terminal, 79
-        return [re.sub(r"  +", "  ", line.rstrip()) for line in shown if line.strip()]
-
-    watch.handle_event(Event(a, "started"))
-    watch.handle_event(Event(b, "started"))
-    watch.handle_event(Event(b, "progress", {"step": 800, "steps": 12_000, "accuracy": 0.5, "validation": None}))
-    assert any("43" not in line and "800/12,000  training 50.00%" in line for line in lines())
-    watch.handle_event(Event(b, "progress", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
-    assert "900/12,000  validation 25.00%" in "\n".join(lines())
-    watch.handle_event(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
-    with pytest.raises(KeyboardInterrupt):
-        watch.stop(signal.SIGINT, None)
-    # at once, because trials take a while
-    assert capsys.readouterr().err.endswith("\nstopping after the present steps …\n")
-    with pytest.raises(KeyboardInterrupt):
-        watch.stop(signal.SIGINT, None)
-    assert capsys.readouterr().err == "ending at once …\n"
-    assert lines()[0] == "1 finished, 1 running, 1 waiting; stopping after the present steps …"
-    watch.interrupt()
-    shown = lines()
-    assert shown[0] == "1 finished, 1 stopped, 1 waiting"
-    assert shown[1] == "trial  seed  state  accuracy  time"
-    found = re.findall(r"(\d+)  (\w+)  (\w+) (\S+)  took", "\n".join(shown[2:]))
-    assert found == [("41", "finished", "test", "75.00%"), ("42", "stopped", "validation", "25.00%")]
-
-
-def test_the_watch_calls_the_accuracy_of_images_by_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    items = items_of(schemes=["none"], tasks=["images", "copy"])
-    watch = Watch(items, 2)
-    for item in items:
-        watch.handle_event(Event(item.name, "started"))
-        done = {"state": "finished", "trained": True, "seconds": 5.0, "test": 0.75}
-        watch.handle_event(Event(item.name, "done", done))
-    said = capsys.readouterr().err
-    assert ", test accuracy 75.00%" in said
-    assert ", test token accuracy 75.00%" in said
+    with suppress(KeyboardInterrupt), sweep_output.watching(items) as watch:
+        assert watch.bars is not None
+        watch.handle_event(Event(a, "started"))
+        watch.handle_event(Event(b, "started"))
+        report = {"step": 800, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
+        watch.handle_event(Event(b, "progress", report))
+        assert [bar.fields["accuracy"] for bar in watch.bars.tasks] == ["", "", "training 50.00%"]
+        watch.handle_event(Event(b, "progress", report | {"validation": 0.25}))
+        watch.handle_event(Event(a, "done", {"trained": True, "seconds": 50.0, "test": 0.75}))
+        total, bar = watch.bars.tasks
+        assert (total.completed, total.total) == (1, 3)
+        assert (bar.description, bar.completed, bar.fields["accuracy"]) == (b, 800, "validation 25.00%")
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                watch.stop(signal.SIGINT, None)
+        raise KeyboardInterrupt
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.index("stopping after the present steps …") < told.index("ending at once …")
+    assert "1 finished, 1 stopped, 1 waiting" in told
 
 
 def test_options_go_before_a_file_setting_by_setting(here: Path) -> None:

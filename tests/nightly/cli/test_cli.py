@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,6 @@ def test_sizes_that_training_did_not_see(here: Path) -> None:
     ape("train", "--scheme", "rope", "--data", "reverse-sizes-12-15", "--preset", "tiny")
     by_size = json.loads(ape(*asked)[0])
     assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12-15"} == {12, 15}
-    assert "has no sizes to choose from" in ape("gen", "images", "--sizes", "9", code=2)[1]
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
@@ -90,40 +88,8 @@ def test_several_datasets_at_once(here: Path) -> None:
     assert message.count("another task or order than the one") == 2
 
 
-def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reports cover longer words than those of training, with matplotlib and without it."""
-    ape("gen", "reverse", "--n", "60", *TINY, "--length-mean", "5", "--length-std", "0", "--out", "datasets/short")
-    ape("gen", "reverse", "--n", "6", *TINY, "--length-mean", "8", "--length-std", "0", "--out", "datasets/long")
-    ape("train", "--scheme", "rope", "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
-    ape("eval", "--data", "long")
-    assert "| scheme | 5 (seen) | 8 |" in ape("report", "--by", "size", "--format", "markdown")[0]
-    lines = json.loads(ape("report", "--by", "size", "--format", "json")[0])
-    assert [(line["size"], line["seen"]) for line in lines] == [(5, True), (8, False)]
-    assert ape("report", "--by", "size", "--format", "csv")[0].splitlines()[0].split(",") == list(lines[0])
-    out, err = ape("report", "--plots", "p", "--plot-format", "png", "--plot-format", "svg", "--format", "markdown")
-    assert out == ape("report", "--format", "markdown")[0]
-    views = ("scores", "by-size", "generalisation", "learning-curves")
-    names = {f"{name}.{kind}" for name in views for kind in ("png", "svg")}
-    assert {path.name for path in Path("p").iterdir()} == names
-    assert all(f"written: p/{name}" in err for name in names)
-    ape("report", "--plots", "e", "--axis", "error")
-    assert (here / "e" / "scores.svg").read_bytes() != (here / "p" / "scores.svg").read_bytes()
-    ape("report", "--metric", "exact_match", "--out", "page.html")
-    page = Path("page.html").read_text()
-    # three views of four metrics, but no learning curves of exact match; the scores have a panel for each dataset; two
-    # of generalisation
-    assert page.count('<svg role="img"') == 17
-    assert 'name="metric" value="exact_match" autocomplete="off" checked' in page
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "[plots]', then run" in ape("report", "--plots", "r", code=1)[1]
-    assert not Path("r").exists()
-    page = ape("report", "--format", "html")[0]
-    assert "<svg" not in page
-    assert "Without plots, which need matplotlib" in page
-
-
 def test_images_are_told_as_images(here: Path) -> None:
-    """A run on images is trained, evaluated by class, reported halfway and at the end, and shown on an HTML page."""
+    """A run on images is trained, evaluated by class, and reported."""
     words = ["--task", "images", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=1"]
     out, err = ape("train", "--scheme", "sinusoidal", *words)
     assert "images/s" in err
@@ -137,17 +103,3 @@ def test_images_are_told_as_images(here: Path) -> None:
     assert "Images, top-1 accuracy" in shown
     for text in (err, out, table, shown):
         assert [word for word in ("token", "exact match", "decoding") if word in text] == []
-    lines = json.loads(ape("report", "--by", "epoch", "--against", "paper", "--format", "json")[0])
-    places = [(line["measure"], line["step"]) for line in lines]
-    measures = ("validation", "test, chosen on validation", "test, best by epoch")
-    assert places == [(measure, step) for step in (2, 4) for measure in measures]
-    assert lines[4]["mean"] == found["overall"]["token_accuracy"]
-    ape("report", "--plots", "p")
-    assert {path.name for path in Path("p").iterdir()} == {"scores.svg", "learning-curves.svg"}  # images have one size
-    page = ape("report", "--metric", "cross_entropy", "--format", "html")[0]
-    assert page.count('name="metric"') == 3  # exact match would be the same as top-1 accuracy
-
-
-def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:
-    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
-    assert "matplotlib" not in imported("report", "--by", "size")

@@ -29,13 +29,11 @@ def imported_by_python(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ["schemes"],
         [*GEN, "--workers", "2"],
         ["sweep", "--schemes", "rope", "--tasks", "copy", "--seeds", "1-2", *TRAIN[2:], "--workers", "2"],
-        ["train", "--scheme", "rope", *TRAIN, "--compile"],
         [*GEN, "--workers", "2", "--engine", "ray"],
     ],
-    ids=["schemes", "workers", "sweep", "compile", "ray"],
+    ids=["workers", "sweep", "ray"],
 )
 def test_a_file_is_not_executed(tmp_path: Path, words: list[str]) -> None:
     if "ray" in words:

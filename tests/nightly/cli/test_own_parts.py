@@ -13,7 +13,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core import executors
 from ape_cli.core.errors import left_out
-from ape_cli.reports import pictures, views
+from ape_cli.reports import views
 from ape_cli.reports.document import read
 from ape_cli.reports.views import Options
 from ape_cli.runs.registry import open_registry
@@ -44,15 +44,6 @@ class Mine(View):
     def tables(self, result, *, interval=False):
         rows = [("a", ["3"])]
         return [Table("Title", ["A note."], ["steps"], rows, "")]
-"""
-PICTURE = """
-import numpy as np
-from ape_cli.reports.pictures import HeatMap, PictureKind
-
-class Mine(PictureKind):
-    def panels(self, material):
-        panel = HeatMap("title", np.ones((2, 2)), 1.0, "score", ["1", "2"], ["1", "2"])
-        return [[panel]]
 """
 TASK = """
 import pyarrow as pa
@@ -96,26 +87,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     tasks.load.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "metrics):\n        pass",
-            "metrics):\n        1 / 0",
-            "`log` of logger 'mine' failed\n  got:     ZeroDivisionError",
-        ),
-        (
-            "metrics):\n        pass",
-            "metrics): raise SystemExit(3)",
-            "`log` of logger 'mine' failed\n  got:     SystemExit: 3",
-        ),
-        ("", "    def flush(self):\n        self.nothing", "`flush` of logger 'mine' failed"),
-        ("close(self):\n        pass", "close(self):\n        1 / 0", "`close` of logger 'mine' failed"),
-    ],
-)
-def test_a_run_whose_logger_fails_can_be_resumed(own: Write, old: str, new: str, message: str) -> None:
-    own(loggers, LOGGER, old, new)
-    assert message in ape(*TRAIN, "--log", "mine", code=1)[1]
+def test_a_run_whose_logger_fails_can_be_resumed(own: Write) -> None:
+    own(loggers, LOGGER, "metrics):\n        pass", "metrics):\n        1 / 0")
+    assert "`log` of logger 'mine' failed" in ape(*TRAIN, "--log", "mine", code=1)[1]
     (file,) = Path("results/runs").glob("*/run.json")
     assert json.loads(file.read_text())["status"] == "stopped"
     own(loggers, LOGGER)
@@ -124,15 +98,8 @@ def test_a_run_whose_logger_fails_can_be_resumed(own: Write, old: str, new: str,
 
 
 def test_a_logger_that_cannot_be_made_leaves_no_run(own: Write) -> None:
-    for old, new, message in [
-        ("log(self, step, metrics)", "log(self, step)", "`log` of logger 'mine' takes other arguments"),
-        ("__init__(self, run)", "__init__(self)", "logger 'mine' failed\n  got:     TypeError: Mine.__init__()"),
-        ("self.run = run", "1 / 0", "`__init__` of logger 'mine' failed"),
-        ("def close", "def end", "the class of logger 'mine' leaves out what every logger needs\n  got:     no close"),
-        ("", "1 / 0", "the file of logger 'mine' cannot be imported"),
-    ]:
-        own(loggers, LOGGER, old, new)
-        assert message in ape(*TRAIN, "--log", "mine", code=1)[1]
+    own(loggers, LOGGER, "log(self, step, metrics)", "log(self, step)")
+    assert "`log` of logger 'mine' takes other arguments" in ape(*TRAIN, "--log", "mine", code=1)[1]
     assert not [*Path("results/runs").glob("*/run.json")]
 
 
@@ -144,64 +111,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "results"
 
 
-def test_an_own_view_that_fails_is_named_and_the_others_stay(
-    own: Write, trained: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Alone it is an error. On the page, and among the plots, it is a note, and the other views are shown."""
-    report = ["report", "--results", str(trained)]
-    figure = "    caption = 'a figure'\n    def plot(self, result, options):\n"
+def test_an_own_view_that_fails_is_named_and_the_others_stay(own: Write, trained: Path) -> None:
+    """Alone it is an error. On the page it is a note, and the other views are shown."""
     for old, new, message in [
-        ("registry.runs()", "None", "`read` of view 'mine' returns something else"),
         ("registry.runs()", "1 / 0", "`read` of view 'mine' failed"),
         ("return [Table", "[Table", "`tables` of view 'mine' returns something else"),
-        ('return [Table("Title", ["A note."], ["steps"], rows, "")]', "return rows", "`tables` of view 'mine' returns"),
-        ('["3"]', "[3]", "`tables` of view 'mine' failed"),
-        ('["3"]', '["3", "4"]', "`tables` of view 'mine' failed"),
         ("(self, result, *, interval=False)", "(self, result)", "`tables` of view 'mine' takes other arguments"),
-        ('unused = ("metric", "decode"', 'unused = ("metrics", "decode"', "view 'mine' failed"),
-        ("def frame", "def frames", "the class of view 'mine' leaves out what every view needs"),
-        ("", "    def __init__(self, name):\n        pass\n", "view 'mine' failed"),
-        ("", f"{figure}        return 1 / 0", "`plot` of view 'mine' failed"),
-        ("", f"{figure}        return [3]", "`plot` of view 'mine' returns something else"),
     ]:
         own(views, VIEW, old, new)
-        if "plot" not in message:
-            assert message in ape(*report, "--view", "mine", code=1)[1]
-        if "unused" not in old:
-            with left_out() as bad:
-                page = read(open_registry(trained), views.load("scores"), Options(style="html"))
-            assert [line for line in bad if line.startswith(f"mine: {message}")]
-            assert {part.view.name for part in page.parts} >= {"scores", "by-size"}
-    monkeypatch.setattr("ape_cli.reports.plots.missing", lambda: "no matplotlib")  # drawing takes seconds
-    assert f"left out: mine: {message}" in ape(*report, "--out", "page.html")[1]
-    assert "Left out, because they cannot be read or compared: mine." in Path("page.html").read_text()
-    own(views, VIEW, "result.select(", "print(")
-    assert "`frame` of view 'mine' returns something else" in ape(*report, "--view", "mine", "--json", code=1)[1]
-    own(views, VIEW, "def read(self, registry, options)", "def read(self)")
-    out, err = ape("report", "--views")
-    assert "left out: mine: `read` of view 'mine' takes other arguments" in err
-    assert "scores" in out
-
-
-def test_an_own_picture_that_fails_is_named(own: Write) -> None:
-    for old, new, message in [
-        ("return [[panel]]", "[[panel]]", "`panels` of picture 'mine' returns something else\n  got:     None"),
-        ("[[panel]]", "[panel]", "`panels` of picture 'mine' returns something else"),
-        ("[[panel]]", "[]", "`panels` of picture 'mine' returns something else"),
-        ("[[panel]]", "[['a']]", "`panels` of picture 'mine' returns something else"),
-        ("[[panel]]", "1 / 0", "`panels` of picture 'mine' failed"),
-        ("np.ones((2, 2))", "np.ones((3, 2, 4))", "`panels` of picture 'mine' failed"),
-        ("(self, material)", "(self)", "`panels` of picture 'mine' takes other arguments"),
-        ("", "    def __init__(self):\n        1 / 0", "`__init__` of picture 'mine' failed"),
-    ]:
-        own(pictures, PICTURE, old, new)
-        for more in ([], ["--out", "a.svg"]):
-            assert message in ape("draw", "rope", "--view", "mine", *more, code=1)[1]
-    out, err = ape("draw", "--views")
-    assert "left out: mine: `__init__` of picture 'mine' failed" in err
-    assert "offsets" in out
-    own(pictures, PICTURE)
-    assert "title" in ape("draw", "rope", "--view", "mine")[0]
+        assert message in ape("report", "--results", str(trained), "--view", "mine", code=1)[1]
+        with left_out() as lines:
+            page = read(open_registry(trained), views.load("scores"), Options(style="html"))
+        assert [line for line in lines if line.startswith(f"mine: {message}")]
+        assert {part.view.name for part in page.parts} >= {"scores", "by-size"}
 
 
 def test_an_own_task_that_fails_while_it_is_generated_is_named(own: Write) -> None:

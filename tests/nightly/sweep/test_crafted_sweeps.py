@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from ape_cli.core.errors import UsageError
 from ape_cli.sweep import specification
 from tests.conftest import points_of
-from tests.nightly.limits import ape
 
 
 def test_a_file_that_asks_for_too_much(tmp_path: Path) -> None:
@@ -27,8 +25,3 @@ def test_a_file_that_asks_for_too_much(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=message) as caught:
             points_of(specification.read(path), "tiny")
         assert len(str(caught.value)) < 2000
-
-
-def test_a_large_sweep_is_listed_in_time(tmp_path: Path) -> None:
-    words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--seeds", "0-9999"]
-    assert len(json.loads(ape("sweep", *words, "--dry-run", "--json", where=tmp_path).out)["trials"]) == 10_000
