@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -97,25 +96,6 @@ def test_the_command_prints_the_map() -> None:
     assert any("sinusoidal" in line and "elliptic" in line and "Z^2" in line for line in table)
     assert "shift: P(p + n)" in done.stderr
     assert "round trip" not in done.stderr
-
-
-def test_threads_have_an_effect_on_measurements_only() -> None:
-    done = run(app, ["schemes", "rope", "--threads", "1"])
-    assert done.exit_code == 2
-    assert "add --measure or --algebra" in done.stderr
-    assert run(app, ["schemes", "none", "--algebra", "--threads", "1", "--json"]).exit_code == 0
-    assert run(app, ["schemes", "none", "--algebra", "--model", "decoder"]).exit_code == 2
-
-
-def test_without_the_option_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(algebra, "representations", refuse)
-    monkeypatch.setattr(algebra, "cases", refuse)
-    done = run(app, ["schemes", "rope", "--json"])
-    assert done.exit_code == 0
-    assert "algebra" not in json.loads(done.stdout)[0]
 
 
 def test_a_scheme_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
