@@ -69,6 +69,5 @@ def test_the_card_of_images_speaks_of_images(of_pictures: Both) -> None:
     _, model = of_pictures
     card = model_card(model.about, model.vocabulary)
     assert "| accuracy (%) | cross-entropy (nats) | rows |" in card
-    assert "for each image" in card
     for word in ("token accuracy", "exact match", "forcing", "greedy"):
         assert word not in card
