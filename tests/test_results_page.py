@@ -95,27 +95,6 @@ def test_numbers_in_a_template_are_published_or_settings() -> None:
     assert sum(len(queries.QUERY.findall(text)) for text in TEMPLATES.values()) > 400
 
 
-def test_a_query_is_an_expression_with_a_format() -> None:
-    assert (
-        queries.render("{{1 / 3}} and {{1 / 3:.1f}} of {{3}}, {{span(x for x in (2, 1))}}")
-        == "0.33 and 0.3 of 3, 1 to 2"
-    )
-    with pytest.raises(NameError, match="unknown"):
-        queries.render("{{unknown}}")
-
-
-def test_each_page_with_numbers_of_the_preprint_says_so() -> None:
-    """Such a page also says that the published version has other ones, and links to the verdicts or the sources."""
-    compared = {page for page, text in PAGES.items() if "In brackets: " in text or "preprint" in PROSE[page]}
-    assert len(compared) > 10
-    for page in compared - {"README", "verdicts", "verdicts-preprint", "paper"}:  # they have their own words
-        text = " ".join(PROSE[page].split())
-        assert "`arXiv:2312.16045v1`" in text, page
-        assert "The paper as published" in text or "the paper as published" in text, page
-        assert "](verdicts.md)" in text or "explanation/paper.md)" in text, page
-        assert not re.findall(r"\b(?:in|above|below|than) the paper(?! as published)\b|\bthe paper's\b", text), page
-
-
 def test_summary_and_advice_are_short() -> None:
     assert len(PAGES["README"].splitlines()) <= 250
     assert len(PAGES["README"].split()) <= 2_500

@@ -70,19 +70,6 @@ def test_the_evidence_is_every_run_of_the_largest_size(
             assert (cell.number.column, list(cell.ours.by_run)) == (cell.number.column, sorted(largest))
 
 
-def test_the_runs_of_a_cause_are_all_of_their_kind(
-    cells: list[verdicts.Judged], finished: dict[tuple[str, str, str, str], list[str]]
-) -> None:
-    kinds = {name: key for key, names in finished.items() for name in names}
-    for cell in cells:
-        names = list(cell.caused.by_run) if cell.caused else []
-        if usual := [kinds[name] for name in names if name in kinds]:  # the others have a dataset of their own
-            (key,) = set(usual)
-            assert names == sorted(finished[key])
-            larger = [(p, *key[1:3], s) for p, s in SIZES[: [p for p, _ in SIZES].index(key[0])]]
-            assert not any(of in finished for of in larger), "there are larger runs of this cause"
-
-
 def test_each_number_of_a_sentence_is_a_score_of_its_scheme_on_its_task(cells: list[verdicts.Judged]) -> None:
     wrong, seen = list[tuple[str, str]](), 0
     by_sentence = sorted(cells, key=lambda cell: cell.entry.sentence if cell.entry else "")
@@ -141,13 +128,10 @@ def _scores(*values: float) -> verdicts.RunScores:
     [
         ({}, "differs, cause open"),  # 2.97 points, and the margin is 1.6
         ({"std": 0.015}, "reproduced"),  # the margin is 3.0
-        ({"ours": _scores(0.985, 0.986)}, "reproduced"),  # 1.55 points
         ({"ours": _scores(0.95, 1.0)}, "reproduced"),  # 0.5 points, and the seeds differ
         ({"ours": _scores(0.985)}, "reproduced"),  # one seed: the paper's deviation alone
         ({"std": None, "ours": _scores(0.9712)}, "differs, cause open"),  # no deviation: 0.1 points, and 0.005
-        ({"std": None, "ours": _scores(0.9709)}, "reproduced"),
         ({"std": 0.004, "ours": _scores(0.97805)}, "reproduced"),  # the margin itself: 0.805 points, but for rounding
-        ({"caused": _scores(0.957)}, "differs, and why"),  # the cause leaves 1.3 points
         ({"caused": _scores(0.986)}, "differs, and why"),  # 1.6 points, but for rounding
         ({"caused": _scores(0.953)}, "differs, cause open"),  # 1.7 points
         ({"caused": verdicts.RunScores("paper", {"0": 0.97})}, "differs, cause open"),  # at another size
