@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import re
-import runpy
-import sys
-import tomllib
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
 
 import ape_cli
 
@@ -36,26 +29,3 @@ def test_links_between_files_of_the_repository_lead_somewhere() -> None:
 
 def test_the_version_is_that_of_the_installed_package() -> None:
     assert ape_cli.__version__ == metadata.version("ape-cli")
-
-
-def test_a_package_has_the_addresses_of_the_repository_that_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    path = ROOT / project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"]
-    assert "urls" in project["project"]["dynamic"]
-    interface = SimpleNamespace(MetadataHookInterface=object)  # hatchling is installed for a build only
-    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
-    update = runpy.run_path(str(path))["ProjectUrls"]().update
-    for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
-        monkeypatch.delenv(name, raising=False)
-    metadata_of: dict[str, Any] = {}
-    update(metadata_of)
-    assert metadata_of == {}
-    monkeypatch.setenv("GITHUB_SERVER_URL", "https://example.org")
-    monkeypatch.setenv("GITHUB_REPOSITORY", "someone/fork")
-    update(metadata_of)
-    assert set(metadata_of["urls"]) == {"Source", "Documentation", "Issues", "Changelog"}
-    assert metadata_of["urls"]["Source"] == "https://example.org/someone/fork"
-    assert all(url.startswith("https://example.org/someone/fork") for url in metadata_of["urls"].values())
-    for url in metadata_of["urls"].values():  # each file that is named exists
-        named = url.partition("/HEAD/")[2]
-        assert (ROOT / named).exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli import attention, position, tasks
+from results.numbers import small
 from tests.conftest import ape
 
 ROOT = Path(__file__).parents[1]
@@ -57,9 +58,7 @@ def test_the_example_in_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("tensor([[[[")
 
 
-def test_the_citation_has_the_newest_release() -> None:
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    version = re.findall(r"^version: (.*)$", citation, re.M)
-    assert version == re.findall(r"version = \{(.*)\}", code("bibtex")) == re.findall(r"tag `v(.*?)`", TEXT)
-    for name in re.findall(r"family-names: (.*)", citation):
-        assert name in code("bibtex")
+def test_its_table_has_the_scores_of_the_runs() -> None:
+    for scheme in ("sinusoidal", "orthogonal-tree"):
+        (row,) = (line for line in TEXT.splitlines() if line.startswith(f"| {scheme} | "))
+        assert f"{small('tree-rotate/breadth', scheme)[42]:.2f}" in row

@@ -11,7 +11,7 @@ import pytest
 from tests import forks
 from tests.conftest import elsewhere
 from tests.test_docs import OWN_PARTS, PAGES, ROOT, commands_of, small
-from tests.test_docs_extend import ATTENTION, EXAMPLES, FOX, LOGGER, OUTLINE, TASK, VIEW
+from tests.test_docs_extend import EXAMPLES, FOX, LOGGER, OUTLINE, TASK, VIEW
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -36,13 +36,6 @@ def test_the_example_of_content_is_one_new_file(tmp_path: Path) -> None:
     words = ("train", "--scheme", "fox", "--task", "reverse", "--preset", "tiny")
     assert "reverse-fox-42-" in ape(*words, "--model", "decoder").stdout
     assert "acts only in causal attention" in ape(*words, code=2).stderr
-
-
-def test_the_example_attention_is_one_new_file(tmp_path: Path) -> None:
-    ape = elsewhere(tmp_path, ATTENTION, EXAMPLES[ATTENTION])
-    assert "18 of 18 rules and laws hold" in ape("check", "cosine").stdout
-    words = ("train", "--scheme", "rope", "--attention", "cosine", "--task", "copy", "--preset", "tiny")
-    assert "copy-rope-42-" in ape(*words).stdout
 
 
 def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:

@@ -18,10 +18,6 @@ def text_of(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in outputs)
 
 
-def test_there_are_three() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["compare-encodings", "use-a-trained-model", "your-own-scheme"]
-
-
 @pytest.mark.filterwarnings("default")  # of Jupyter's own packages
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
