@@ -94,21 +94,6 @@ def test_only_the_modules_of_the_table_import_torch(trees: dict[Path, ast.Module
             assert not imports_torch(tree), f"{path} imports torch"
 
 
-def test_no_import_renames_a_module_of_ours(trees: dict[Path, ast.Module]) -> None:
-    modules = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in FILES}
-    modules |= {f"ape_cli.{name}" for name in PIPELINE}
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                renamed = [a.name for a in node.names if a.asname and a.name in modules]
-            elif isinstance(node, ast.ImportFrom):
-                renamed = [a.name for a in node.names if a.asname and f"{node.module}.{a.name}" in modules]
-                renamed = [name for name, a in zip(renamed, node.names, strict=False) if a.asname != a.name]
-            else:
-                continue
-            assert not renamed, f"{path.relative_to(ROOT)} renames {renamed}"
-
-
 def test_no_two_public_classes_have_one_name(trees: dict[Path, ast.Module]) -> None:
     places: dict[str, list[str]] = {}
     for path, tree in trees.items():
