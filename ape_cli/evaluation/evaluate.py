@@ -258,16 +258,15 @@ def check_finished(run: Run) -> RunRecord:
 
     Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here.
     """
-    known = run.record
-    status = run.status_in(known)
+    record = run.record
+    status = run.status_in(record)
     if status != "finished":
-        resume = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
-        fixes = {"running": "wait for it", "failed": "train it again with `overwrite`, or with other settings"}
-        fix = fixes.get(status, f"resume it: {resume}")
+        command = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
+        fix = f"wait for it, or continue it: {command}"
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
-    check_installed(known.config)
-    warn_if_changed(run.name, known.config, known.last_own_files)
-    return known
+    check_installed(record.config)
+    warn_if_changed(run.name, record.config, record.last_own_files)
+    return record
 
 
 def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> DataError | None:

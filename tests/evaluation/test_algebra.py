@@ -65,7 +65,6 @@ def test_permutations_are_found_by_their_entries() -> None:
     assert spectrum_of(-cycle[None]).kind == "elliptic"
     pushed = torch.diag(torch.ones(3).double(), -1)
     assert spectrum_of(pushed[None]).kind == "partial permutation"
-    assert spectrum_of(pushed[None]).moduli == (0.0, 0.0)
     assert spectrum_of(torch.stack([cycle, turn(0.5).kron(torch.eye(2))])).kind == "elliptic"  # a mixture
 
 
@@ -123,7 +122,7 @@ def test_errors_and_commutators_are_those_of_the_group() -> None:
                 assert (one.commutator > 0.1) == ("F_" in one.group or one.kind == "none"), one
     # an operator can be fitted to random vectors, but it says nothing of other positions, so it is not reported
     (table,) = algebra.representations("learned")
-    assert (table.steps, table.moduli, table.block, table.eigenvalues) == (None, None, None, [])
+    assert (table.steps, table.block, table.eigenvalues) == (None, None, [])
     ring = next(one for one in algebra.representations("orthogonal") if one.group == "Z/6")
     angles = [math.atan2(y, x) * 6 / math.tau for values in ring.eigenvalues for x, y in values]
     assert max(abs(angle - round(angle)) for angle in angles) < 1e-9

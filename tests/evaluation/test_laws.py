@@ -15,7 +15,7 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.attention import dot, scaled
 from ape_cli.evaluation import laws
-from ape_cli.evaluation.laws import LAWS, OF_ATTENTION, _subjects
+from ape_cli.evaluation.laws import LAWS, _subjects
 from ape_cli.position import sinusoidal
 from ape_cli.position._powers import Ring
 from ape_cli.position._rotation import sinusoids
@@ -201,12 +201,9 @@ def test_each_law_of_attention_finds_what_breaks_it(
     monkeypatch: pytest.MonkeyPatch, law: str, hook: str, wrong: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(dot, "backend", lambda *_: "plain")
-    right = OF_ATTENTION[law](attention.make("dot"), torch.float64, 1.0)
+    right = laws.of_attention(attention.make("dot"), law, torch.float64)
     monkeypatch.setattr(dot, hook, wrong)
-    found = OF_ATTENTION[law](attention.make("dot"), torch.float64, 1.0)
-    assert right is not None
-    assert found is not None
-    check_found(law, float(right), float(found))
+    check_found(law, float(right), float(laws.of_attention(attention.make("dot"), law, torch.float64)))
 
 
 def test_no_number_and_an_error_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,12 +162,7 @@ _OF_AXES = ConfiguredScheme("orthogonal-grid", structure=_GRID)
 _OF_BRANCHES = ConfiguredScheme("orthogonal-tree", structure=_TREE)
 _AXIAL, _MIXED = (ConfiguredScheme(name, structure=_GRID) for name in ("axial-rope", "mixed-rope"))
 RELATIONS = [
-    Relation(
-        ConfiguredScheme("none"),
-        _LEARNED,
-        "zero angles",
-        lambda _, rope: put(rope.angles, torch.zeros(())),
-    ),
+    Relation(ConfiguredScheme("none"), _LEARNED, "zero angles", lambda _, rope: put(rope.angles, torch.zeros(()))),
     Relation(_ROPE, _LEARNED, "angles base^(-2i/K)", lambda rope, learned: put(learned.angles, _fixed(rope))),
     Relation(ConfiguredScheme("rope", {"partial": 0.5}), _LEARNED, "zero angles in the other channels", _of_a_part),
     Relation(
@@ -176,12 +171,7 @@ RELATIONS = [
         "channels i and i + K/2 as pairs, which the projections can form",
         basis=_halves,
     ),
-    Relation(
-        _ROPE,
-        _SEQ,
-        "angles base^(-2i/K), basis I",
-        lambda rope, seq: _set_angles(seq.operators, _fixed(rope)),
-    ),
+    Relation(_ROPE, _SEQ, "angles base^(-2i/K), basis I", lambda rope, seq: _set_angles(seq.operators, _fixed(rope))),
     Relation(_LEARNED, _SEQ, "the same angles, basis I", lambda rope, seq: _set_angles(seq.operators, rope.angles)),
     Relation(
         _SEQ,
