@@ -189,33 +189,6 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
 
 
-def test_compiled(words: Dataset) -> None:
-    found = settled("rope", words)
-    plain, compiled = (factory.of_experiment(experiment.of(found, words)).to(GPU).eval() for _ in range(2))
-    factory.compile_around(compiled)
-    there = first(words, found).to(GPU)
-    with torch.no_grad():
-        assert apart(compiled(*there.inputs), plain(*there.inputs)) < 1e-5
-
-
-def test_one_nccl_process(words: Dataset) -> None:
-    import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
-
-    found = settled("rope", words)
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        model = factory.of_experiment(experiment.of(found, words)).to(GPU)
-        there = transformer.to_device(first(words, found), model, GPU)
-        parallel = DistributedDataParallel(model)
-        loss(parallel(*there.inputs), there.labels).backward()
-        expected = results(found, words, first(words, found), GPU, "fp32")[1]
-        gradients = torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None])
-        assert apart(gradients, expected) < 1e-5
-    finally:
-        dist.destroy_process_group()
-
-
 def test_tiles_in_bfloat16_and_float32() -> None:
     which = torch.randint(0, 7, (500,)).numpy()
     table = torch.linalg.qr(torch.randn(7, 2, 16, 16)).Q.to(GPU)

@@ -12,14 +12,12 @@ import pytest
 from ape_cli.core.errors import left_out
 from ape_cli.reports import published
 from ape_cli.reports.views import verdicts
-from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
-from results.numbers import Preset, evaluations, medium, runs
+from results.numbers import Preset, evaluations, medium
 from results.plans import RESULTS
 from tests.test_results_page import NUMBER
 
 HIGH = ("tree-copy", "tree-rotate")  # where interleaved powers leave the scores high
-SIZES = (("paper", "precision=tf32"), ("paper", ""), ("medium", ""))  # from the largest, with the settings of its runs
 
 
 def judged(source: str) -> list[verdicts.Judged]:
@@ -35,20 +33,6 @@ def cells() -> list[verdicts.Judged]:
     return judged("paper")
 
 
-@pytest.fixture(scope="module")
-def finished() -> dict[tuple[str, str, str, str], list[str]]:
-    """Returns the names of the finished runs of record by preset, column, scheme and settings."""
-    found: dict[tuple[str, str, str, str], list[str]] = {}
-    for run, about in runs():
-        data = about.dataset
-        usual = "mirror" not in data.parameters and "truncated" not in data.name
-        if about.status == "finished" and usual:
-            column = f"{data.task}/{data.order}" if data.order else data.task
-            key = about.config.preset, column, about.config.scheme, settings_text(about.variant)
-            found.setdefault(key, []).append(run.name)
-    return found
-
-
 @pytest.mark.parametrize("source", ["paper", "neurips"])
 def test_each_verdict_of_a_file_follows_from_its_runs(source: str) -> None:
     of_source = judged(source)
@@ -57,17 +41,6 @@ def test_each_verdict_of_a_file_follows_from_its_runs(source: str) -> None:
     if source == "paper":
         assert len(told) == len(of_source) == 60
         assert {c.follows for c in of_source} == {"reproduced", "differs, and why", "differs, cause open", "not run"}
-
-
-def test_the_evidence_is_every_run_of_the_largest_size(
-    cells: list[verdicts.Judged], finished: dict[tuple[str, str, str, str], list[str]]
-) -> None:
-    for cell in cells:
-        if not cell.number.column.startswith("images"):
-            keys = [(preset, cell.number.column, cell.number.row, settings) for preset, settings in SIZES]
-            largest = next(finished[key] for key in keys if key in finished)
-            assert cell.ours is not None
-            assert (cell.number.column, list(cell.ours.by_run)) == (cell.number.column, sorted(largest))
 
 
 def test_each_number_of_a_sentence_is_a_score_of_its_scheme_on_its_task(cells: list[verdicts.Judged]) -> None:

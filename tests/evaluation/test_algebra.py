@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from ape_cli import position
 from ape_cli.evaluation import algebra
 from ape_cli.evaluation.algebra import CONTENT, RELATIONS
-from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, generators, on_content, spectrum_of
+from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, on_content, spectrum_of
 from ape_cli.evaluation.laws._subjects import make
 from ape_cli.position import AttentionPair, Context, Role, Scheme, Side
 from ape_cli.position._powers import Ring
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
-from ape_cli.structure import parse_structure
 
 
 def matrix(*rows: list[float]) -> Tensor:
@@ -66,19 +65,6 @@ def test_permutations_are_found_by_their_entries() -> None:
     pushed = torch.diag(torch.ones(3).double(), -1)
     assert spectrum_of(pushed[None]).kind == "partial permutation"
     assert spectrum_of(torch.stack([cycle, turn(0.5).kron(torch.eye(2))])).kind == "elliptic"  # a mixture
-
-
-def test_single_steps_of_each_structure() -> None:
-    """Branches 1 and 2 of a binary tree lead from the root to the nodes 2 and 3."""
-    for expression, expected in [
-        ("seq", [[1]]),
-        ("cyclic(6)", [[1]]),
-        ("tree(2)", [[2, 3]]),
-        ("tree(3)", [[2, 3, 4]]),
-        ("grid(2)", [[[1, 0], [0, 1]]]),
-        ("seq*tree(2)", [[[1, 0], [0, 2], [0, 3]]]),
-    ]:
-        assert generators(parse_structure(expression)).tolist() == expected
 
 
 # One row of each kind and law; `tests/test_algebra_page.py` measures all schemes.

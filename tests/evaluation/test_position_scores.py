@@ -84,12 +84,6 @@ def test_relative_is_the_length_of_its_vectors() -> None:
     np.testing.assert_allclose(found[0], length[offsets(np.arange(6)) + 6] * K**0.25 / K, atol=1e-12)
 
 
-def test_an_operator_of_queries_alone_has_rows_that_are_constant() -> None:
-    found, _ = scored(SHARE, "orthogonal", "seq", side="query")
-    np.testing.assert_allclose(found, np.broadcast_to(found[:, :, :1], found.shape), atol=1e-12)
-    assert np.ptp(found[0, :, 0]) > 0.1
-
-
 def test_without_an_encoding_nothing_is_added() -> None:
     assert not position_scores(*made("none"))[0].any()
     found, _ = scored(ADDED, "none", decay=0.5)

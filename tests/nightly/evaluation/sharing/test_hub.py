@@ -39,23 +39,14 @@ class Hub:
     def repo_info(self, name: str, *, repo_type: str) -> Any:
         return SimpleNamespace(private=self.private[f"{repo_type} {name}"])
 
-    def upload_folder(
-        self,
-        *,
-        repo_id: str,
-        repo_type: str,
-        folder_path: Path,
-        allow_patterns: list[str],
-        delete_patterns: str | None,
-        commit_message: str,
-    ) -> Any:
+    def upload_folder(self, *, repo_id: str, repo_type: str, **given: Any) -> Any:
         if self.error:
             raise self.error
         content = self.repositories[f"{repo_type} {repo_id}"]
-        for name in [name for name in content if delete_patterns and fnmatch.fnmatch(name, delete_patterns)]:
+        for name in fnmatch.filter(content, given["delete_patterns"] or "nothing"):
             del content[name]
-        content |= {name: (folder_path / name).read_bytes() for name in allow_patterns}
-        self.commits.append(commit_message)
+        content |= {name: (given["folder_path"] / name).read_bytes() for name in given["allow_patterns"]}
+        self.commits.append(given["commit_message"])
         return SimpleNamespace(commit_url=f"{self.endpoint}/{repo_id}/commit/1")
 
 
