@@ -104,11 +104,6 @@ def small(words: list[str]) -> list[str]:
     return words + (["--workers", "1", "--threads", "1"] if words[0] == "sweep" else [])
 
 
-def test_the_commands_that_text_names_exist() -> None:
-    commands = {c.name or c.callback.__name__ for c in app.registered_commands}
-    assert set(re.findall(r"`ape ([a-z]+)", " ".join(PAGES.values()))) <= commands
-
-
 @pytest.mark.parametrize(
     ("page", "head", "names"),
     [

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from ape_cli.runs.registry import open_registry
-from results import figures, record, worth
-from results.numbers import FLAT, RUNS, SCHEMES, TREE_TASKS, Preset, evaluations, medium, paper, preprint, small
+from results import record, worth
+from results.numbers import FLAT, SCHEMES, TREE_TASKS, Preset, evaluations, medium, paper, preprint, small
 from results.queries.tables import same_order
 from tests.figures import text_lines
 
@@ -89,13 +88,3 @@ def test_ingredients() -> None:
         differences = [small(column, *pair[0]) - small(column, *pair[1]) for column in columns]
         assert shown.pop(name.replace("`", ""), []) == [signed(of.mean)[0][0] for of in differences if of]
     assert shown.keys() <= {name.replace("`", "") for name in worth.TUNED}
-
-
-def test_a_row_without_runs_is_left_out() -> None:
-    """The runs of table 1 at preset medium have words only."""
-    found = figures.findings(open_registry(RUNS / "table1-medium.parquet"), {})
-    assert {row.label: list(row.cells) for row in found["sinusoidal"].blocks[0].rows} == {
-        "sinusoidal, in the preprint": ["tree-rotate/breadth", "copy"],
-        "none, medium": ["copy"],
-        "sinusoidal, medium": ["copy"],
-    }

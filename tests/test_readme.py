@@ -21,21 +21,6 @@ def code(language: str) -> str:
     return next(block for of, block in BLOCKS if of == language)
 
 
-def test_it_is_short() -> None:
-    assert len(re.sub(r"```.*?```", "", TEXT, flags=re.S).split()) <= 900
-    assert max(len(line) for _, block in BLOCKS for line in block.splitlines()) <= 80
-
-
-def test_its_links_and_pictures_exist() -> None:
-    found = re.findall(r'(?:\]\(|src(?:set)?=")(?!https?:)([^)"#]+)(?:#([^)]+))?', TEXT)
-    assert len(found) > 20
-    assert [path for path, _ in found if not (ROOT / path).exists()] == []
-    for path, anchor in found:
-        headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text("utf-8"), re.M) if anchor else []
-        slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
-        assert not anchor or anchor in slugs
-
-
 def test_it_names_what_there_is() -> None:
     (told,) = re.findall(r"called \*schemes\*: (.*?), and (\d+) kinds of attention", TEXT, flags=re.S)
     assert re.findall(r"`([^`]+)`", told[0]) == position.names()
