@@ -19,7 +19,6 @@ from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory, transformer
 from ape_cli.models.device import PRECISIONS, products
 from ape_cli.models.transformer import loss
-from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs.config import Config
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
@@ -187,15 +186,3 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
     resumed.run()
     for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
-
-
-def test_tiles_in_bfloat16_and_float32() -> None:
-    which = torch.randint(0, 7, (500,)).numpy()
-    table = torch.linalg.qr(torch.randn(7, 2, 16, 16)).Q.to(GPU)
-    stage = Stage.of(which, *tiles(which, 7), 2)
-    places = (index.to(GPU) for index in (stage.take, stage.place, stage.empty, stage.operator))
-    products = Products([Stage(*places, stage.sizes)], table)
-    rows = torch.randn(1000, 16, device=GPU)
-    expected = (table[torch.from_numpy(which).to(GPU)].flatten(0, 1) @ rows[..., None])[..., 0]
-    assert apart(products.of_rows(rows).cpu(), expected.cpu()) < 1e-5
-    assert apart(products.of_rows(rows.bfloat16()).float().cpu(), expected.cpu()) < 1e-2

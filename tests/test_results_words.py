@@ -231,15 +231,16 @@ def test_randomised_positions() -> None:
     assert word == "not seen"
     both = {c.scheme: of for c, of in sizes.randomised().items() if (c.task, c.model) == ("copy", "encoder-decoder")}
     assert {scheme for scheme, (_, ours) in both.items() if ours >= 90} == {"rope", "t5", "orthogonal-seq"}
-    assert all(plain >= 99 for scheme, (plain, _) in both.items() if scheme != "alibi")
-
-    def of(scheme: str, positions: str = "plain") -> Scores:
-        return longer(scheme, positions, model="encoder-decoder")
-
-    assert set(of("orthogonal-seq").values()) == {100}
-    gained = {s: of(s, "randomised") - of(s) for s in ("rope", "t5", "orthogonal-seq")}
-    assert min(gained["t5"].values()) > 0 > max(gained["orthogonal-seq"].values())
-    assert sum(gain > 0 for gain in gained["rope"].values()) == 2
+    plain, drawn = (
+        {s: longer(s, positions, model="encoder-decoder") for s in ("rope", "t5", "orthogonal-seq")}
+        for positions in ("plain", "randomised")
+    )
+    assert set(plain["orthogonal-seq"].values()) == {100}
+    assert (
+        min((drawn["t5"] - plain["t5"]).values())
+        > 0
+        > max((drawn["orthogonal-seq"] - plain["orthogonal-seq"]).values())
+    )
 
 
 def test_sequences_of_other_papers() -> None:

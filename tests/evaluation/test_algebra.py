@@ -264,20 +264,6 @@ def test_a_path_product_is_one_factor_for_each_token() -> None:
     assert found["gate"].steps is None
 
 
-@pytest.mark.skipif("path" not in position.names(), reason="there is no scheme `path`")
-def test_the_kind_of_path_depends_on_beta() -> None:
-    """H = I - beta w w' is a reflection at beta = 2, a contraction below 1, and the identity at 0."""
-    for bias, kind in ((40.0, "elliptic"), (-1.0, "hyperbolic"), (-80.0, "trivial")):
-        scheme = make("path", "seq", torch.float64)
-        layer: Any = scheme.layers[scheme.attach("decoder", 0)].double()
-        nn.init.zeros_(layer.beta.weight)
-        nn.init.constant_(layer.beta.bias, bias)
-        found = on_content(scheme)
-        assert found.steps is not None
-        assert found.error < 1e-12
-        assert spectrum_of(found.steps[0].detach()).kind == kind
-
-
 def test_a_law_that_fails_leaves_no_representation(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Rope.rotate
 

@@ -123,17 +123,6 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
         assert written([[F1, X0, F0, X1, X2]], batch, task) == [3]
 
 
-def test_a_target_that_is_a_label_has_no_children() -> None:
-    """The label is the operator f0. It is a leaf, except as the root of a subtree, whose children follow."""
-    task = tasks.make("tree-query", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
-    batch = batch_of([[F0]] * 4, [[23, 27, F0]] * 4, [[1]] * 4, np.arange(4))
-    growth = metrics._Growth(task, batch, 3)
-    assert growth.next().tolist() == [1] * 4
-    growth.write(growth.next(), np.full(4, F0))
-    assert growth.next().tolist() == [2 if op == "subtree" else 0 for op in task.ops]
-    assert written([[F0, X0, X1]] * 4, batch, task) == [1] * 4
-
-
 @pytest.mark.parametrize("options", [{}, {"branching": 3}, {"branching": 3, "binarise": True}], ids=str)
 @pytest.mark.parametrize("order", ["breadth", "breadth-to-depth"])
 @pytest.mark.parametrize("name", ["tree-copy", "tree-ops", "tree-query"])  # the ways in which a target unfolds

@@ -53,30 +53,6 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write(where, "copy", length_mean=2, length_std=1, vocabulary=4, rows=(60, 20, 60))
 
 
-@pytest.fixture(scope="module")
-def sums(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Expressions whose value is one of five symbols, some of which a small model guesses."""
-    return write(tmp_path_factory.mktemp("sums") / "data", "modular", length_mean=2, length_std=1, rows=(60, 20, 60))
-
-
-@pytest.mark.parametrize(("positions", "model", "scheme"), CASES)
-def test_scores_depend_neither_on_the_batch_nor_on_the_decoding(
-    sums: Dataset, tmp_path: Path, positions: str, model: str, scheme: str
-) -> None:
-    """Some rows are right and some are not, and under both decodings they are the same."""
-    options = {"steps": 60, "lr_peak": 0.01, "validate_every_steps": 60, "batch_size": 30}
-    run, found = trained(sums, tmp_path, positions, scheme=scheme, model=model, **options)
-    teacher, greedy = ([scores(run, found, decode, size) for size in (7, 256)] for decode in ("teacher", "greedy"))
-    for one, other in (teacher, greedy):
-        for part in ("token_accuracy", "exact_match", "tokens", "rows"):
-            assert one["overall"][part] == other["overall"][part]
-    assert teacher[0]["overall"]["cross_entropy"] == pytest.approx(teacher[1]["overall"]["cross_entropy"], rel=1e-5)
-    assert 0 < teacher[0]["overall"]["exact_match"] < 1
-    assert greedy[0]["overall"]["exact_match"] == teacher[0]["overall"]["exact_match"]
-    right = [[part["exact_match"] for part in found["by_size"]] for found in (teacher[0], greedy[0])]
-    assert right[0] == right[1]
-
-
 @torch.no_grad()
 @pytest.mark.parametrize(("positions", "model", "scheme"), CASES)
 def test_what_is_written_is_what_teacher_forcing_predicts_after_it(

@@ -246,14 +246,10 @@ def claims(scheme: Scheme, law: str) -> bool:
 def _of_kind(kind: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in () if law in kind.lacks else (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
-        yield of_attention(kind, law, dtype, decay)
-
-
-def of_attention(kind: attention.AttentionType, law: str, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """Measure a law of a kind of attention: in a model, with 70 tokens, or on its own."""
-    if law in IN_A_MODEL:
-        return OF_ATTENTION[law](make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, 70)
-    return OF_ATTENTION[law](kind, dtype, decay)
+        if law in IN_A_MODEL:
+            yield OF_ATTENTION[law](make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, 70)
+        else:
+            yield OF_ATTENTION[law](kind, dtype, decay)
 
 
 def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:
