@@ -120,7 +120,7 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
         pending(found, [longer, trees], "test", "teacher")
         assert left == []
         pending(found, [longer], "test", "teacher")
-    assert left == ["1 finished run of another task, structure or vocabulary than this dataset"]
+    assert left == ["finished runs of another task, structure or vocabulary: 1"]
 
 
 def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path:
     with left_out() as bad:
         found = pending(open_registry(tmp_path), [], "test", "teacher")
     assert [waiting.name for waiting, _ in found] == [kept.name]
-    assert [line.split(" weights")[0] for line in bad] == ["1 finished run without"]
+    assert [line.split(" weights")[0] for line in bad] == ["finished runs without"]
     with pytest.raises(RunError, match="no weights"):
         evaluate.evaluate(gone, words, split="test", decode="teacher", device=CPU)
 
