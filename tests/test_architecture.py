@@ -130,18 +130,9 @@ def named_tasks(tree: ast.Module, names: set[str]) -> set[str]:
     """The tasks that a module names as a string: in a comparison, a `match`, a subscript, or a key or member."""
     found: set[str] = set()
     for node in ast.walk(tree):
-        parts: list[ast.expr | None] = []
-        if isinstance(node, ast.Compare):
-            parts = [node.left, *node.comparators]
-        elif isinstance(node, ast.MatchValue):
-            parts = [node.value]
-        elif isinstance(node, ast.Subscript):
-            parts = [node.slice]
-        elif isinstance(node, ast.Dict):
-            parts = list(node.keys)
-        elif isinstance(node, (ast.Set, ast.List, ast.Tuple)):
-            parts = list(node.elts)
-        found |= {p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)} & names
+        if isinstance(node, ast.Compare | ast.MatchValue | ast.Subscript | ast.Dict | ast.Set | ast.List | ast.Tuple):
+            parts = node.keys if isinstance(node, ast.Dict) else ast.iter_child_nodes(node)
+            found |= {part.value for part in parts if isinstance(part, ast.Constant)} & names
     return found
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import DataError
-from tests.conftest import elsewhere, load_file
+from tests.conftest import elsewhere
 from tests.test_docs import BLOCKS
 
 EXAMPLES = {block.split()[1]: block for block in BLOCKS if block.startswith("# ape_cli/")}  # by path
@@ -43,15 +42,3 @@ def test_the_example_map_is_one_new_file(tmp_path: Path) -> None:
     about = json.loads(next(tmp_path.glob("results/runs/*/run.json")).read_text())
     assert list(about["own_files"]) == ["position map 'stretched'"]
     assert about["config"]["max_size"] % 8 == 0
-
-
-def test_the_example_format_reads_outlines(tmp_path: Path) -> None:
-    file = tmp_path / "outline.py"
-    file.write_text(EXAMPLES[FORMAT])
-    outlines = load_file(file).Outline()
-    first, second = outlines.trees(OUTLINE.encode(), "document")
-    assert (first.document, first.kind) == (0, ["shopping", "fruit", "apples", "pears", "bread"])
-    assert first.parent == [-1, 0, 1, 1, 0]
-    assert (second.document, second.kind, second.parent) == (1, ["travel", "train"], [-1, 0])
-    with pytest.raises(DataError, match="the first line is indented"):
-        list(outlines.trees(b"  a\nb", "document"))

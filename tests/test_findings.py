@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from results import record, worth
-from results.numbers import FLAT, SCHEMES, TREE_TASKS, Preset, evaluations, medium, paper, preprint, small
+from results import record
+from results.numbers import FLAT, SCHEMES, TREE_TASKS, Preset, medium, paper, preprint, small
 from results.queries.tables import same_order
 from tests.figures import text_lines
 
@@ -78,13 +78,3 @@ def test_structure() -> None:
     assert not shown
     (line,) = (line for line in lines("structure") if line[0] == "rotate, anonymous labels")
     assert [cell.partition(" ")[2] for cell in line[1:]] == ["(tree)", "(sinusoidal)"]
-
-
-def test_ingredients() -> None:
-    """All rows but the tuned ones, in which validation scores choose a learning rate."""
-    shown = {label: found[0] for label, found in rows("ingredients").items()}
-    for name, pair in worth.INGREDIENTS.items():
-        columns = [c for c in worth.COLUMNS if all(("small", c, *side) in evaluations() for side in pair)]
-        differences = [small(column, *pair[0]) - small(column, *pair[1]) for column in columns]
-        assert shown.pop(name.replace("`", ""), []) == [signed(of.mean)[0][0] for of in differences if of]
-    assert shown.keys() <= {name.replace("`", "") for name in worth.TUNED}

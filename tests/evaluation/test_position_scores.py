@@ -131,19 +131,3 @@ def test_it_is_the_mean_over_random_contents(name: str) -> None:
     logits = attention.logits(scheme, both, both, context, context).mean(0).detach().numpy()
     expected = logits - (measure == ADDED)
     assert np.abs(found - (np.tril(expected) if scheme.causal_only else expected)).max() < 0.05
-
-
-class Faulty(Alibi):
-    """A scheme whose bias is multiplied by what a test sets."""
-
-    def bias(self, *of: Any) -> Any:
-        return super().bias(*of) * self.factor
-
-
-@pytest.mark.parametrize(("factor", "message"), [(torch.nan, "not all finite"), ("", "`bias`.*TypeError")])
-def test_a_faulty_bias_is_one_error(factor: Any, message: str) -> None:
-    alibi, at = made("alibi")
-    scheme = Faulty(alibi.shape)
-    scheme.name, scheme.factor = "faulty", factor
-    with pytest.raises(ApeError, match=f"(?s){message}"):
-        position_scores(scheme, at)
