@@ -11,9 +11,7 @@ from tests.conftest import elsewhere
 from tests.test_docs import BLOCKS
 
 EXAMPLES = {block.split()[1]: block for block in BLOCKS if block.startswith("# ape_cli/")}  # by path
-WINDOW, FOX = "ape_cli/position/window.py", "ape_cli/position/fox.py"
-TASK, ATTENTION = "ape_cli/tasks/first_last.py", "ape_cli/attention/cosine.py"
-MAP, FORMAT = "ape_cli/data/position_maps/stretched.py", "ape_cli/storage/tree_formats/outline.py"
+WINDOW, MAP = "ape_cli/position/window.py", "ape_cli/data/position_maps/stretched.py"
 LOGGER, VIEW = "ape_cli/training/loggers/printed.py", "ape_cli/reports/views/steps.py"
 OUTLINE = "shopping\n  fruit\n    apples\n    pears\n  bread\n\ntravel\n  train\n"
 
