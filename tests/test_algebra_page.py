@@ -8,8 +8,6 @@ from types import ModuleType
 import pytest
 
 from ape_cli import position
-from ape_cli.evaluation import algebra
-from ape_cli.evaluation.algebra.action import PARTS, PERMUTATION, TRIVIAL
 from tests.conftest import load_file
 
 ROOT = Path(__file__).parents[1]
@@ -29,10 +27,3 @@ def test_the_tables_follow_from_measurements(tool: ModuleType) -> None:
     assert new == page
     assert all(f"\n| `{name}` |" in new for name in position.names())
     assert new.count(f"\n{tool.END}\n") == 2
-
-
-def test_every_law_and_kind_is_explained(tool: ModuleType) -> None:
-    page = (PAGES / tool.PAGE).read_text("utf-8")
-    assert all(f"\n- **{law}**" in page for law in algebra.LAWS)
-    kinds = (*PARTS, TRIVIAL, PERMUTATION, algebra.CONTENT)
-    assert all(f"\n| {kind} |" in page for kind in kinds)

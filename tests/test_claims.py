@@ -26,7 +26,6 @@ CLAIM = [Pair(("none", "plain"), ("rope", "plain"), COLUMNS)]
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
-        (0.5, 0.4, ("confirmed", (2, 2, 2, 2, 0))),
         (0.4, 0.5, ("contradicted", (2, 2, 2, 0, 2))),
         (0.35, 0.3, ("confirmed", (2, 2, 2, 2, 0))),  # exactly 5 points
         (0.44, 0.4, ("not seen", (2, 2, 2, 0, 0))),  # less than 5 points
@@ -69,14 +68,6 @@ def test_what_missing_seeds_can_no_longer_change_is_settled(trained: float, expe
     assert verdict(CLAIM, scores)[0] == expected
     scores[Cell("rope", "plain", "copy", "decoder")] = {0: Score(0.9, 0.0), 1: None, 2: None}
     assert verdict(CLAIM, scores)[0] == "open"  # half of the comparisons can count
-
-
-def test_each_comparison_has_to_hold() -> None:
-    scores = compared(0.5, 0.1) | {
-        Cell("t5", "plain", *column): dict.fromkeys(range(3), Score(0.9, 0.9)) for column in COLUMNS
-    }
-    both = [*CLAIM, Pair(("none", "plain"), ("t5", "plain"), COLUMNS)]
-    assert verdict(both, scores) == ("not seen", (4, 4, 4, 2, 2))
 
 
 def test_every_cell_of_a_claim_is_in_the_sweep() -> None:

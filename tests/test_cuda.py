@@ -6,7 +6,6 @@ once over all gradients of a model.
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory, transformer
 from ape_cli.models.device import PRECISIONS, products
 from ape_cli.models.transformer import loss
-from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs.config import Config
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
@@ -156,20 +154,6 @@ def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("kind", attention.names())
-def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
-    loop = Trainer(experiment.of(settled("rope", words, kind, dropout=0.1), words), Memory(), Execution(GPU))
-    loop.model.train()
-    _, _, batch = next(iter(loop.batches()))
-    loop.step(batch)
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        loop.update(batch.to(GPU), 1)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("scheme", position.names())
 def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Dataset) -> None:
@@ -181,33 +165,6 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
     assert recorded.loop.replay.recorded, "no shape came twice"
     for a, b in zip(one, other, strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
-
-
-def test_a_recording_survives_the_graphs_of_an_earlier_run(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs that become garbage during a recording would invalidate it if they were collected then."""
-    found = settled("none", words, steps=24, validate_every_steps=24)
-    earlier, later = Steps(found, words), Steps(found, words)
-    earlier.run()
-    cycle: list[Any] = [earlier.loop.replay]
-    cycle.append(cycle)
-    held = [cycle]
-    del earlier, cycle
-    assert later.loop.replay is not None
-    update = later.loop.replay.step
-
-    def dropping(*given: Any) -> Any:
-        if torch.cuda.is_current_stream_capturing():
-            held.clear()
-        return update(*given)
-
-    monkeypatch.setattr(later.loop.replay, "step", dropping)
-    usual = gc.get_threshold()
-    gc.set_threshold(1)
-    try:
-        later.run()
-    finally:
-        gc.set_threshold(*usual)
-    assert not held, "nothing was recorded"
 
 
 @pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])
@@ -229,42 +186,3 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
     resumed.run()
     for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
-
-
-def test_compiled(words: Dataset) -> None:
-    found = settled("rope", words)
-    plain, compiled = (factory.of_experiment(experiment.of(found, words)).to(GPU).eval() for _ in range(2))
-    factory.compile_around(compiled)
-    there = first(words, found).to(GPU)
-    with torch.no_grad():
-        assert apart(compiled(*there.inputs), plain(*there.inputs)) < 1e-5
-
-
-def test_one_nccl_process(words: Dataset) -> None:
-    import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
-
-    found = settled("rope", words)
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        model = factory.of_experiment(experiment.of(found, words)).to(GPU)
-        there = transformer.to_device(first(words, found), model, GPU)
-        parallel = DistributedDataParallel(model)
-        loss(parallel(*there.inputs), there.labels).backward()
-        expected = results(found, words, first(words, found), GPU, "fp32")[1]
-        gradients = torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None])
-        assert apart(gradients, expected) < 1e-5
-    finally:
-        dist.destroy_process_group()
-
-
-def test_tiles_in_bfloat16_and_float32() -> None:
-    which = torch.randint(0, 7, (500,)).numpy()
-    table = torch.linalg.qr(torch.randn(7, 2, 16, 16)).Q.to(GPU)
-    stage = Stage.of(which, *tiles(which, 7), 2)
-    places = (index.to(GPU) for index in (stage.take, stage.place, stage.empty, stage.operator))
-    products = Products([Stage(*places, stage.sizes)], table)
-    rows = torch.randn(1000, 16, device=GPU)
-    expected = (table[torch.from_numpy(which).to(GPU)].flatten(0, 1) @ rows[..., None])[..., 0]
-    assert apart(products.of_rows(rows).cpu(), expected.cpu()) < 1e-5
-    assert apart(products.of_rows(rows.bfloat16()).float().cpu(), expected.cpu()) < 1e-2

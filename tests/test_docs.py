@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import typer
 
-import ape_cli
 from ape_cli import attention, position, tasks
 from ape_cli.cli import app
 from tests.conftest import ape as run
@@ -51,12 +50,6 @@ def commands_of(text: str) -> list[list[str]]:
 
 
 COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_of(text)]
-
-
-def test_every_block_of_python_is_run() -> None:
-    """Parts of a user's own in `test_docs_extend.py`, run files in `test_run_files_page.py`, others in `nightly/`."""
-    others = [block for block in BLOCKS if not block.startswith("# ape_cli/")]
-    assert [block.split()[0] for block in others] == ["import"] * 8
 
 
 def test_every_command_is_one() -> None:
@@ -111,11 +104,6 @@ def small(words: list[str]) -> list[str]:
     return words + (["--workers", "1", "--threads", "1"] if words[0] == "sweep" else [])
 
 
-def test_the_commands_that_text_names_exist() -> None:
-    commands = {c.name or c.callback.__name__ for c in app.registered_commands}
-    assert set(re.findall(r"`ape ([a-z]+)", " ".join(PAGES.values()))) <= commands
-
-
 @pytest.mark.parametrize(
     ("page", "head", "names"),
     [
@@ -147,14 +135,3 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
     listed = re.findall(r"[\w./-]+\.md", json.dumps(nav))
     assert sorted(listed) == sorted(page.removeprefix("docs/") for page in PAGES if page.startswith("docs/"))
-
-
-def test_every_public_name_of_a_page_is_described() -> None:
-    """Each page of the Python interface has an example, and a section for each public function and class."""
-    for name in ape_cli.__all__:
-        text = PAGES[f"docs/reference/python/{name}.md"]
-        assert ">>> " in text or name == "load", name  # `tests/nightly/test_docs.py` runs the example of `load`
-        assert "\n## " in text, name
-    for name in ("Scheme", "Context", "AttentionPair"):
-        section = PAGES["docs/reference/python/position.md"].split(f"\n## {name}\n")[1].split("\n## ")[0]
-        assert "```pycon" in section, name

@@ -6,26 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
-from ape_cli import attention, position
-from ape_cli.core.errors import DataError
-from tests.conftest import elsewhere, load_file
+from tests.conftest import elsewhere
 from tests.test_docs import BLOCKS
 
 EXAMPLES = {block.split()[1]: block for block in BLOCKS if block.startswith("# ape_cli/")}  # by path
-WINDOW, FOX = "ape_cli/position/window.py", "ape_cli/position/fox.py"
-TASK, ATTENTION = "ape_cli/tasks/first_last.py", "ape_cli/attention/cosine.py"
-MAP, FORMAT = "ape_cli/data/position_maps/stretched.py", "ape_cli/storage/tree_formats/outline.py"
+WINDOW, MAP = "ape_cli/position/window.py", "ape_cli/data/position_maps/stretched.py"
 LOGGER, VIEW = "ape_cli/training/loggers/printed.py", "ape_cli/reports/views/steps.py"
 OUTLINE = "shopping\n  fruit\n    apples\n    pears\n  bread\n\ntravel\n  train\n"
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
-
-
-def test_every_example_has_a_test() -> None:
-    """Here, or in `tests/nightly/test_docs_extend.py`."""
-    assert set(EXAMPLES) == {WINDOW, FOX, TASK, ATTENTION, MAP, FORMAT, LOGGER, VIEW}
 
 
 def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
@@ -50,34 +40,3 @@ def test_the_example_map_is_one_new_file(tmp_path: Path) -> None:
     about = json.loads(next(tmp_path.glob("results/runs/*/run.json")).read_text())
     assert list(about["own_files"]) == ["position map 'stretched'"]
     assert about["config"]["max_size"] % 8 == 0
-
-
-def test_the_example_of_content_is_the_scheme_forget(tmp_path: Path) -> None:
-    """The example has the scores of `forget` with the same gates. `tests/nightly/test_docs_extend.py` trains it."""
-    file = tmp_path / "fox.py"
-    file.write_text(EXAMPLES[FOX])
-    shape = position.make("forget", d_model=16, heads=2).shape
-    schemes = load_file(file).Fox(shape), position.make("forget", d_model=16, heads=2)
-    scores = []
-    for scheme in schemes:
-        gates = scheme.layers[scheme.attach("decoder", 0)]
-        torch.nn.init.constant_(gates.project.weight, 0.3)
-        torch.nn.init.constant_(gates.project.bias, -0.2)
-        x, q, k = torch.arange(3 * 16.0).sin().view(3, 1, 1, 16).expand(-1, 1, 5, -1).cumsum(2)
-        q, k = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in (q[:, 3:], k))
-        at = torch.arange(5)[None]
-        contexts = scheme.context(at[:, 3:], causal=True), scheme.context(at, causal=True)
-        scores.append(attention.logits(scheme, q, k, *contexts, content=gates(x)))
-    assert torch.allclose(*scores)
-
-
-def test_the_example_format_reads_outlines(tmp_path: Path) -> None:
-    file = tmp_path / "outline.py"
-    file.write_text(EXAMPLES[FORMAT])
-    outlines = load_file(file).Outline()
-    first, second = outlines.trees(OUTLINE.encode(), "document")
-    assert (first.document, first.kind) == (0, ["shopping", "fruit", "apples", "pears", "bread"])
-    assert first.parent == [-1, 0, 1, 1, 0]
-    assert (second.document, second.kind, second.parent) == (1, ["travel", "train"], [-1, 0])
-    with pytest.raises(DataError, match="the first line is indented"):
-        list(outlines.trees(b"  a\nb", "document"))

@@ -120,9 +120,3 @@ def test_schemes_of_each_kind_on_each_structure(
     of_tasks: dict[str, Dataset], tmp_path: Path, scheme: str, task: str
 ) -> None:
     check_pair(scheme, of_tasks[task], tmp_path)
-
-
-def test_every_scheme_has_tasks_and_every_task_has_schemes(of_tasks: dict[str, Dataset]) -> None:
-    pairs = [(s, t) for s in position.names() for t in tasks.names() if reads(s, of_tasks[t])]
-    assert {s for s, _ in pairs} == set(position.names())
-    assert {t for _, t in pairs} == set(tasks.names())

@@ -63,13 +63,6 @@ def test_only_the_order_of_branches_is_lost() -> None:
     assert not torch.allclose(scores(own, [1, LEFT_RIGHT, 9]), scores(own, [1, RIGHT_LEFT, 9]), atol=1e-3)
 
 
-def test_its_angles_are_those_of_orthogonal_tree() -> None:
-    for name in ("orthogonal-tree", "orthogonal-tree-commuting"):
-        angles = torch.linalg.eigvals(make(name, TREE).generators()).angle().abs()
-        wanted = start_angles(2, HEADS, WIDTH // 2).repeat_interleave(2, -1)
-        assert torch.allclose(angles.sort().values, wanted.sort().values, atol=1e-5)
-
-
 def test_one_generator_encodes_the_depth_alone() -> None:
     ours = make("orthogonal-tree-one-generator", TREE)
     left, right = ours.generators()

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import re
-import runpy
-import sys
-import tomllib
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
 
 import ape_cli
-from ape_cli import __main__ as program
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,23 +20,6 @@ def test_the_citation_has_the_newest_release_and_the_licence() -> None:
     assert re.search(r"^license: (.*)$", text, re.M)[1] == licence[1]  # type: ignore[index]
 
 
-def test_pages_cite_what_the_citation_file_says() -> None:
-    """The BibTeX entries of the site and of the README, if it has some, agree with CITATION.cff."""
-    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    own, paper = text.split("references:")
-    for page in (ROOT / "docs" / "citation.md", ROOT / "README.md"):
-        block = "".join(re.findall(r"```bibtex\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S))
-        if page.name == "citation.md" or block:
-            software, article = block.split("@inproceedings")
-            fields = dict(re.findall(r"^ *(\w+) += +\{+(.*?)\}+,?$", software, flags=re.M))
-            assert f'title: "{fields["title"]}"' in own
-            assert f'name: "{fields["author"]}"' in own
-            assert f"version: {fields['version']}\n" in own
-            assert f"date-released: {fields['year']}-" in own
-            for value in re.findall(r"(?:title|names|volume|year): \"?([^\"\n]*)", paper):
-                assert value in article, value
-
-
 def test_links_between_files_of_the_repository_lead_somewhere() -> None:
     """`zensical build` checks those of the site."""
     for page in [*ROOT.glob("*.md"), *(ROOT / "maintainers").glob("*.md")]:
@@ -54,39 +29,3 @@ def test_links_between_files_of_the_repository_lead_somewhere() -> None:
 
 def test_the_version_is_that_of_the_installed_package() -> None:
     assert ape_cli.__version__ == metadata.version("ape-cli")
-
-
-def test_a_package_has_the_addresses_of_the_repository_that_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    path = ROOT / project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"]
-    assert "urls" in project["project"]["dynamic"]
-    interface = SimpleNamespace(MetadataHookInterface=object)  # hatchling is installed for a build only
-    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
-    update = runpy.run_path(str(path))["ProjectUrls"]().update
-    for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
-        monkeypatch.delenv(name, raising=False)
-    metadata_of: dict[str, Any] = {}
-    update(metadata_of)
-    assert metadata_of == {}
-    monkeypatch.setenv("GITHUB_SERVER_URL", "https://example.org")
-    monkeypatch.setenv("GITHUB_REPOSITORY", "someone/fork")
-    update(metadata_of)
-    assert set(metadata_of["urls"]) == {"Source", "Documentation", "Issues", "Changelog"}
-    assert metadata_of["urls"]["Source"] == "https://example.org/someone/fork"
-    assert all(url.startswith("https://example.org/someone/fork") for url in metadata_of["urls"].values())
-    for url in metadata_of["urls"].values():  # each file that is named exists
-        named = url.partition("/HEAD/")[2]
-        assert (ROOT / named).exists()
-
-
-def test_windows_is_refused_in_one_line_and_nothing_promises_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message comes before any module that needs POSIX is imported."""
-    monkeypatch.setattr("os.name", "nt")
-    with pytest.raises(SystemExit, match="error: ape runs on Linux and macOS only"):
-        program.main()
-    monkeypatch.undo()
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
-    systems = [line.split(" :: ")[-1] for line in classifiers if line.startswith("Operating System")]
-    assert sorted(systems) == ["Linux", "MacOS"]
-    for page in (ROOT / "README.md", ROOT / "docs" / "tutorial.md"):
-        assert "You need Linux or macOS and Python" in page.read_text(encoding="utf-8")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -16,11 +15,9 @@ from ape_cli.core.errors import left_out
 from ape_cli.data import generation
 from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment.choice import preset_dataset, preset_plan
-from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
 from results import plans, record
 from tests.conftest import ape
-from tests.registered import vouch
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -81,27 +78,6 @@ def test_the_data_of_the_runs_is_still_generated(tmp_path: Path) -> None:
         assert known[key] == {fingerprint_of(*key, tmp_path / f"{key[0]}-{bool(key[2])}")}, key
 
 
-def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The README shows the table of the two runs that the demo in the Makefile trains, from the committed runs."""
-    wanted = [("tree-rotate", s) for s in ("sinusoidal", "orthogonal-tree")]
-    packing.unpack(RUNS / "table2.parquet", tmp_path / "all")
-    for run, about in open_registry(tmp_path / "all").readable():
-        config, data = about.config, about.dataset
-        own = (config.preset, config.seed, about.variant) == ("small", 42, {})
-        if own and data.order in (None, "breadth") and (data.task, config.scheme) in wanted:
-            shutil.copytree(Path(str(run.folder)), tmp_path / "results" / "runs" / run.name)
-            for path in (tmp_path / "results" / "runs" / run.name / "eval").iterdir():
-                if not path.name.startswith(data.fingerprint[:12]):
-                    path.unlink()
-            vouch(tmp_path / "results" / "runs" / run.name)
-    monkeypatch.chdir(tmp_path)
-    printed = ape("report", "--format", "markdown")[0]
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())  # its caption is wrapped
-    rows = [" ".join(line.split()) for line in printed.splitlines() if line and not line.startswith("#")]
-    assert len(rows) == 1 + 2 + 2  # caption, runs, table heading
-    assert not [line for line in rows if line not in readme]
-
-
 @pytest.mark.parametrize(
     "where", [RUNS, *sorted(RESULTS.glob("*/runs.parquet"))], ids=["sweeps", "generalise", "processors"]
 )
@@ -116,12 +92,3 @@ def test_every_run_of_record_is_whole(where: Path) -> None:
         assert evaluations
         assert not damaged
         assert run.history()["validation_token_accuracy"].max() == pytest.approx(about.outcome.best_accuracy)
-
-
-def test_a_run_of_several_sweeps_is_the_same_in_each() -> None:
-    found: dict[str, dict[str, bytes]] = {}
-    for file in RUNS.iterdir():
-        of_file = packing.packed(file)
-        assert of_file is not None
-        for name, content in of_file.contents.items():
-            assert found.setdefault(name, content) == content, f"{name} in {file.name}"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -93,49 +92,3 @@ def test_numbers_in_a_template_are_published_or_settings() -> None:
     }
     assert found == set()
     assert sum(len(queries.QUERY.findall(text)) for text in TEMPLATES.values()) > 400
-
-
-def test_a_query_is_an_expression_with_a_format() -> None:
-    assert (
-        queries.render("{{1 / 3}} and {{1 / 3:.1f}} of {{3}}, {{span(x for x in (2, 1))}}")
-        == "0.33 and 0.3 of 3, 1 to 2"
-    )
-    with pytest.raises(NameError, match="unknown"):
-        queries.render("{{unknown}}")
-
-
-def test_each_page_with_numbers_of_the_preprint_says_so() -> None:
-    """Such a page also says that the published version has other ones, and links to the verdicts or the sources."""
-    compared = {page for page, text in PAGES.items() if "In brackets: " in text or "preprint" in PROSE[page]}
-    assert len(compared) > 10
-    for page in compared - {"README", "verdicts", "verdicts-preprint", "paper"}:  # they have their own words
-        text = " ".join(PROSE[page].split())
-        assert "`arXiv:2312.16045v1`" in text, page
-        assert "The paper as published" in text or "the paper as published" in text, page
-        assert "](verdicts.md)" in text or "explanation/paper.md)" in text, page
-        assert not re.findall(r"\b(?:in|above|below|than) the paper(?! as published)\b|\bthe paper's\b", text), page
-
-
-def test_summary_and_advice_are_short() -> None:
-    assert len(PAGES["README"].splitlines()) <= 250
-    assert len(PAGES["README"].split()) <= 2_500
-    advice = [line for line in PAGES["which-encoding"].splitlines() if not line.startswith("|")]
-    assert len(" ".join(advice).split()) <= 620
-
-
-def test_each_piece_of_advice_links_to_its_evidence() -> None:
-    rows = [line.strip("| ").split(" | ") for line in PAGES["which-encoding"].splitlines() if line.startswith("|")][2:]
-    assert [row[0] for row in rows] == ["**sequence**", "**tree**", "**grid**", "**product of structures**"]
-    for cell in (cell for _, *cells in rows for cell in cells):
-        links = re.findall(r"\]\(([^)#]+)#([^)]+)\)", cell)
-        assert links, cell
-        assert len(links) == cell.count("](")
-        for path, anchor in links:
-            assert anchor in anchors(record.PAGES / path), (path, anchor)
-
-
-def anchors(page: Path) -> set[str]:
-    """The anchors of the headings of a page, as the site makes them."""
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-    headings = re.findall(r"^#+ (.*)$", text, flags=re.M)
-    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}

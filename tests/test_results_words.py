@@ -1,4 +1,4 @@
-"""What the pages of results say in words follows from the committed runs: who leads, where, and with how many seeds.
+"""What the pages of results say in words follows from the committed runs: who leads, and where.
 
 The numbers of the pages are rendered (`results/pages`). A test that fails after new runs names what to write anew.
 *Ahead* means that the worst seed of each of the first schemes is above the best seed of all others.
@@ -7,22 +7,15 @@ The numbers of the pages are rendered (`results/pages`). A test that fails after
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable
-from statistics import fmean
 
 import pytest
 
-from ape_cli.reports import published
-from ape_cli.runs.record import RunRecord
-from ape_cli.runs.registry import open_registry
 from results import claims
-from results.claims import Cell
 from results.figures import sweeps
 from results.numbers import (
     FLAT,
     ORDERS,
-    RUNS,
     SCHEMES,
     TREE_TASKS,
     Preset,
@@ -50,22 +43,15 @@ def ahead(column: str, first: Iterable[str], others: Iterable[str], metric: str,
     return above(*([preset(column, scheme, "", metric) for scheme in schemes] for schemes in (first, others)))
 
 
-def seeds(column: str, schemes: Iterable[str], preset: Preset = small) -> set[int]:
-    return {len(preset(column, scheme)) for scheme in schemes}
-
-
 def ranked(scores: dict[str, float]) -> list[str]:
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 def test_tree_tasks() -> None:
     """Tables 2 at `small` and `medium`."""
-    for preset, task in itertools.product((small, medium), TREE_TASKS):
-        for metric in METRICS:
-            assert ahead(f"{task}/{MIXED}", [OWN], OTHERS, metric, preset)
-            assert preset is small or ahead(f"{task}/{MIXED}", ["tree"], FLAT, metric, preset), "`tree` is second"
-        for order in ORDERS:
-            assert seeds(f"{task}/{order}", SCHEMES, preset) == {6 if preset is small else 3}
+    for preset, task, metric in itertools.product((small, medium), TREE_TASKS, METRICS):
+        assert ahead(f"{task}/{MIXED}", [OWN], OTHERS, metric, preset)
+        assert preset is small or ahead(f"{task}/{MIXED}", ["tree"], FLAT, metric, preset), "`tree` is second"
     for preset, order in itertools.product((small, medium), ORDERS[:2]):
         for task in ("tree-rotate", "c3"):
             assert all(ahead(f"{task}/{order}", [OWN], OTHERS, metric, preset) for metric in METRICS)
@@ -85,11 +71,9 @@ def test_the_metric() -> None:
 
 
 def test_trees_at_medium() -> None:
-    below = [medium(f"{task}/{MIXED}", OWN).mean for task in TREE_TASKS[:3]]
-    assert [f"{score:.2f}" == "100.00" for score in below] == [True, False, True]
-    copied = {scheme: medium("tree-copy/breadth", scheme).mean for scheme in SCHEMES}
-    assert all(abs(copied[s] - preprint("tree-copy/breadth", s)) < 1 for s in SCHEMES if s != "sinusoidal")
-    assert copied["sinusoidal"] > max(copied["tree"], copied[OWN])
+    assert medium("tree-copy/breadth", "sinusoidal").mean > max(
+        medium("tree-copy/breadth", s).mean for s in ("tree", OWN)
+    )
     assert ahead("tree-ops/breadth", FLAT, [OWN], METRICS[1], medium)
     assert ahead("tree-ops/depth", ["orthogonal-seq"], [OWN], METRICS[1], medium)
     for task, order, scheme in itertools.product(TREE_TASKS[2:], ORDERS, ("tree", OWN)):
@@ -100,34 +84,21 @@ def test_trees_at_medium() -> None:
     for task, scheme in itertools.product(TREE_TASKS, FLAT[1:]):  # the preprint's number is between the two columns
         number = preprint(f"{task}/depth", scheme)
         assert medium(f"{task}/{MIXED}", scheme).mean < number < medium(f"{task}/depth", scheme).mean
-    *seven, most = sorted(tables.size_gains())
-    assert len(seven) == 7
-    assert most == max(medium("c3/breadth", "tree").first - medium("c3/breadth", "tree", "max_size=7").first, *seven)
 
 
 def test_sinusoidal_above_the_preprint() -> None:
-    """At `medium` in all eight columns, and more than at `small` in those that the page of table 2 names."""
+    """At `medium` in all eight columns."""
     columns = [f"{task}/{order}" for task in TREE_TASKS for order in ORDERS[::2]]
-    gaps = {p.name: {c: p(c, "sinusoidal").mean - preprint(c, "sinusoidal") for c in columns} for p in (small, medium)}
-    assert min(gaps["medium"].values()) > 0
-    more = {column for column in columns if gaps["medium"][column] > gaps["small"][column]}
-    assert more - {"c3/breadth"} == {f"{t}/breadth" for t in TREE_TASKS if t != "c3"} | {f"c3/{MIXED}"}
+    assert all(medium(column, "sinusoidal").mean > preprint(column, "sinusoidal") for column in columns)
 
 
 def test_words() -> None:
-    """Table 1 at both presets."""
-    for column in ("copy", "reverse", "repeat"):
-        assert seeds(column, ("none", "relative", *FLAT), medium) == {3}
-        means = [small(column, s).mean for s in (*FLAT, *["relative"] * (column != "repeat"))]
-        assert max(means) - min(means) < 1
+    """Table 1 at `medium`."""
     for column in ("reverse", "repeat"):
-        assert min((medium(column, "rope") - medium(column, "orthogonal-seq")).values()) > 0
-    assert ahead("reverse", ["rope"], ["orthogonal-seq"], METRICS[0], medium)
-    assert ahead("repeat", ["rope"], ["orthogonal-seq"], METRICS[0], medium)
+        assert ahead(column, ["rope"], ["orthogonal-seq"], METRICS[0], medium)
     clipped = medium("repeat", "relative", "max_size=100").mean
     assert clipped > max(medium("repeat", "relative").values())
     assert set(medium.exact("repeat", "none").values()) == {0}
-    assert len(small("copy", "rope")) == 6
 
 
 def test_the_preprint_s_size() -> None:
@@ -138,10 +109,6 @@ def test_the_preprint_s_size() -> None:
     assert whole[OWN] - whole["tree"] < (whole[OWN] - cut) / 2, "most of the gap"
     sums = {s: paper.exact("tree-ops/breadth", s).mean for s in SCHEMES}
     assert ranked(sums) == ["rope", "orthogonal-seq", "sinusoidal", OWN, "tree"]
-    lead = paper("tree-ops/breadth", "tree").mean - paper("tree-ops/breadth", OWN).mean
-    assert abs(lead) < medium("tree-ops/breadth", "tree").range, "less than seeds at `medium`"
-    for column in ("tree-rotate/breadth", "tree-ops/breadth"):
-        assert all(list(paper(column, scheme)) == [42] for scheme in SCHEMES)
 
 
 def test_the_locality_bias() -> None:
@@ -155,33 +122,9 @@ def test_the_locality_bias() -> None:
         (column, s): sign for sign, of in ((1, gained), (-1, lost)) for s, columns in of.items() for column in columns
     }
     assert {cell: 1 if bias(*cell).mean > 0 else -1 for cell in tables.agreeing()} == named
-    earlier = [small("tree-rotate/depth", "tree", f"{decay}max_size=4") for decay in ("decay=0.98, ", "")]
-    assert min((earlier[0] - earlier[1]).values()) > 0, "with each seed"
-
-
-def test_variants_at_medium() -> None:
-    """The pages `rotations`, `first-release` and `causes`."""
-    assert len(tables.near("root", "breadth")) == 4
-    assert max(len(tables.near(form, MIXED)) for form in tables.ROTATIONS) < 2, "no form fits"
-    marked = {form: -tables.below_preprint(form, "breadth", "sinusoidal") for form in tables.ROTATIONS}
-    assert ranked(marked)[-1] == "search-tree", "nearest to the preprint's number, which is lower"
-    assert min(marked.values()) > 0
-    rotated, none = "tree-rotate/breadth", medium("tree-rotate/breadth", "none").first
-    for scheme in ("sinusoidal", "tree"):
-        assert abs(medium(rotated, scheme, "positions_scale=0.044").first - none) < 1
-    assert medium("tree-rotate-breadth-truncated", "sinusoidal").first < min(medium(rotated, "sinusoidal").values())
-    for column in (f"{task}/{order}" for task in ("c3", "tree-ops") for order in ORDERS[::2]):
-        mixed, tree = medium(column, "tree-interleaved").first, medium(column, "tree").first
-        number = published.load("paper").number("tree", "", column, "token_accuracy")
-        assert number is not None
-        assert number.spread is not None
-        assert (abs(mixed - 100 * number.value) <= 100 * number.spread) == column.startswith("c3")
-        assert mixed < tree
-        assert abs(medium(column, "tree", "positions_scale=0.044").first - medium(column, "none").first) < 1
 
 
 def test_ingredients_of_trees() -> None:
-    assert {len(of) for pair in ((TREE, COMMUTING), (SPREAD, ROPE)) for of in gains(*pair, INGREDIENT_TREES)} == {6}
     branches, order = (
         {metric: gains(*pair, INGREDIENT_TREES, metric) for metric in METRICS}
         for pair in ((COMMUTING, ONE_GENERATOR), (TREE, COMMUTING))
@@ -196,7 +139,6 @@ def test_ingredients_of_trees() -> None:
     assert min(*apart[METRICS[0]][0].values(), *apart[METRICS[0]][2].values()) > 0, "the branches are worth more"
     assert max(apart[METRICS[1]][2].values()) < 0, "by exact match, the order is worth more"
     assert not apart[METRICS[1]][1].is_clear
-    assert [ingredients.tuned("tree", c)[1] for c in INGREDIENT_TREES] == ["", "lr_peak=0.0007", ""]
 
 
 def test_ingredients_of_sequences() -> None:
@@ -215,38 +157,11 @@ def test_ingredients_of_sequences() -> None:
     clear = [(c, pair) for pair in others for c in columns if gains(*pair, [c])[0].is_clear]
     assert clear == [("tree-ops/breadth-to-depth", pair) for pair in learning]
     assert not any(gains(*pair, INGREDIENT_TREES[2:], METRICS[1])[0].is_clear for pair in learning)
-    assert gains(SPREAD, ROPE, INGREDIENT_TREES[:1], METRICS[1])[0].is_clear
-    largest = [c for c in columns if ingredients.tuned("relative", c)[1] == "lr_peak=0.006"]
-    assert largest == ["repeat", "tree-rotate/breadth"]
-
-
-def test_starts() -> None:
-    from_rope = {SEQ: ingredients.SEQ_FROM_ROPE, TREE: ingredients.TREE_FROM_ROPE}
-    for row, start in from_rope.items():
-        assert {len(small(column, *start) - small(column, *row)) for column in ingredients.STARTS} == {6}
-    ratios = {c: ingredients.ratio(c, ingredients.SEQ_FROM_ROPE, SEQ) for c in ingredients.STARTS}
-    assert ranked(ratios)[0] == f"tree-ops/{MIXED}"
-    devices = Counter((a.config.scheme, a.device) for _, a in open_registry(RUNS / "init.parquet").readable())
-    assert {key: count for key, count in devices.items() if key[1] != "cpu"} == {("rope", "cuda"): 9}, "nine runs"
 
 
 def test_extraction() -> None:
-    inner, everything = "tree-ops-extract-inner", "tree-ops-all-80000"
-    parts = {key[1:]: len(of) for key, of in evaluations().items() if key[1].startswith("tree-ops-")}
-    long = "steps=12800"
-    once = {(inner, OWN, long), (everything, OWN, long), (f"{inner}-80000", "orthogonal-seq", long)}
-    assert {key for key, count in parts.items() if count == 1} == once
-    assert set(parts.values()) == {1, 3}
-    assert [len(small(f"tree-ops/{MIXED}", OWN, settings)) for settings in ("", "steps=3200")] == [6, 3]
     single, whole = answers.single_nodes("extract", depth_mean=4), answers.whole_trees()
     assert f"{single:.0f}% of the answers of extract are a single node, and {whole:.0f}% the whole tree" in sweeps.FOOT
-    (rows,) = {
-        line["rows"]
-        for s in SCHEMES
-        for line in paper.evaluations("tree-ops/breadth", s)[42]["by_op"]
-        if line["op"] == "extract"
-    }
-    assert rows == sum(row["op"] == "extract" for row in answers.drawn("tree-ops"))
 
 
 def test_larger_sizes() -> None:
@@ -262,19 +177,11 @@ def test_larger_sizes() -> None:
         if any(larger(column, scheme, size).values())
     }
     assert right == {("repeat", "rope", 30), ("reverse", "relative", 30)}
-    assert [round(10 * of) for of in larger("reverse", "relative", 30).values()] == [0, 0, 1], "one of 3,000"
-    again = evaluations(sizes.AGAIN)
-    assert {line["rows"] for seeds in again.values() for of in seeds.values() for line in of[1]["by_size"]} == {1_000}
-    assert {len(of) for of in again.values()} == {3}
-    amd = [a for _, a in runs() if "AMD" in (a.processor or {}).get("name", "")]
-    named = {a.run for _, a in runs(sizes.AGAIN)}
-    assert len({a.run for a in amd} & named) == len(sizes.trained_again()[1])
 
 
 def test_deeper_trees() -> None:
     """At depths 9 and 10, of the same runs."""
     found = {(task, o, s): deep(task, o, s) for task in TREE_TASKS for o in ORDERS for s in SCHEMES}
-    single = answers.single_nodes(order="breadth", sizes=(9, 10), count=4_000)
     for order in ORDERS:
         first = {"c3": [OWN], "tree-copy": [OWN if order == MIXED else "orthogonal-seq"]}
         for task, schemes in first.items():
@@ -288,7 +195,6 @@ def test_deeper_trees() -> None:
         assert set(found["tree-copy", order, "orthogonal-seq"].values()) == {100}
         others = [found["tree-ops", order, scheme] for scheme in SCHEMES if scheme not in FLAT[1:]]
         assert above((found["tree-ops", order, scheme] for scheme in FLAT[1:]), others)
-        assert all(abs(score - single) < 1 for of in others for score in of.values()), "all others about 26%"
     assert max(SCHEMES, key=lambda scheme: found["tree-ops", MIXED, scheme].mean) == OWN
 
 
@@ -305,12 +211,10 @@ def test_tuned_depths() -> None:
     assert max(sizes.depth_schemes(OWN), key=lambda s: tuned_depth("c3", s).mean) == "orthogonal-seq"
     learnt = {(t, s) for t in TREE_TASKS for s in schemes if tuned_depth(t, s, 5).mean >= 90}
     assert learnt == {("c3", OWN), *(("tree-copy", s) for s in schemes if s not in ("none", "tree"))}
-    assert {len(tuned_depth(task, scheme)) for task in TREE_TASKS for scheme in schemes} == {3}
 
 
 def test_length_in_decoders() -> None:
     found = {task: {s: longer(s, task=task) for s in sizes.decoders(task)} for task in claims.TASKS}
-    assert {len(of) for schemes in found.values() for of in schemes.values()} == {3}
     copied = found["copy"]
     assert len(copied) == 7, "revise what is said of decoders"
     assert ranked({scheme: of.mean for scheme, of in copied.items()})[:3] == ["alibi", "kerple", "fire"]
@@ -320,8 +224,6 @@ def test_length_in_decoders() -> None:
     trained = {task: [longer(s, task=task, size=40).mean for s in schemes] for task, schemes in found.items()}
     assert [task for task, of in trained.items() if max(of) >= 90] == ["copy"]
     assert max(*trained["addition"], *trained["group-word"]) == 0
-    guessed = answers.most_frequent_modular()
-    assert all(abs(of.mean - guessed) < 0.3 for of in found["modular"].values())
 
 
 def test_randomised_positions() -> None:
@@ -329,25 +231,22 @@ def test_randomised_positions() -> None:
     assert word == "not seen"
     both = {c.scheme: of for c, of in sizes.randomised().items() if (c.task, c.model) == ("copy", "encoder-decoder")}
     assert {scheme for scheme, (_, ours) in both.items() if ours >= 90} == {"rope", "t5", "orthogonal-seq"}
-    assert all(plain >= 99 for scheme, (plain, _) in both.items() if scheme != "alibi")
-
-    def of(scheme: str, positions: str = "plain") -> Scores:
-        return longer(scheme, positions, model="encoder-decoder")
-
-    assert set(of("orthogonal-seq").values()) == {100}
-    gained = {s: of(s, "randomised") - of(s) for s in ("rope", "t5", "orthogonal-seq")}
-    assert {len(differences) for differences in gained.values()} == {3}
-    assert min(gained["t5"].values()) > 0 > max(gained["orthogonal-seq"].values())
-    assert sum(gain > 0 for gain in gained["rope"].values()) == 2
-    assert {len(of(scheme)) for scheme in ("transformer-xl", "kerple", "relative")} == {1}
-    assert Cell("rope", "plain", "copy", "encoder-decoder") in sizes.length_cells()
+    plain, drawn = (
+        {s: longer(s, positions, model="encoder-decoder") for s in ("rope", "t5", "orthogonal-seq")}
+        for positions in ("plain", "randomised")
+    )
+    assert set(plain["orthogonal-seq"].values()) == {100}
+    assert (
+        min((drawn["t5"] - plain["t5"]).values())
+        > 0
+        > max((drawn["orthogonal-seq"] - plain["orthogonal-seq"]).values())
+    )
 
 
 def test_sequences_of_other_papers() -> None:
     both, others = ("rope", "orthogonal-seq"), ("sinusoidal", "t5", "none")
     for column in SEQUENCES:
         assert ahead(column, both, others, METRICS[1])
-        assert seeds(column, (*both, *others)) == {3}
     assert sum(max(small.exact(column, s).mean for s in both) < 50 for column in SEQUENCES) == 2, "hardly learned"
     assert set(other_tasks.first_on_sequences()) == set(both)
     assert {c for c in SEQUENCES if ahead(c, both[1:], both[:1], METRICS[1])} >= {"flip-flop", "list-ops"}
@@ -358,23 +257,16 @@ def test_composite_positions_and_grids() -> None:
         for column in columns:
             others = {s for preset, of, s, _ in evaluations() if (preset, of) == ("small", column)} - {own}
             assert ahead(column, [own], others, METRICS[1])
-            assert seeds(column, (own, *others)) == {3}
     compared = {s for _, column, s, _ in evaluations() if column in GRIDS}
     assert compared == {"none", "sinusoidal", "rope", "orthogonal-seq", "orthogonal-grid"}
     leads = other_tasks.composite_leads()
     assert min(leads) == leads[1]
     gap = small.exact(COMPOSITE[1], "orthogonal") - small.exact(COMPOSITE[1], "orthogonal-seq")
     assert not gap.is_clear, "its interval includes zero"
-    rising = [run for run, a in runs() if (a.dataset.task, *_row(a)) == ("forest-rotate", "orthogonal-seq", {})]
-    assert [run.read().outcome.best_step for run in rising] == [800] * 3
     quad = other_tasks.quadtree
     assert quad("orthogonal", 3) == max(small.by("size", 3, "quadtree-expand", "orthogonal").values()) == 0
     lines = [line for s in FLAT for of in small.evaluations("quadtree-expand", s).values() for line in of["by_size"]]
     assert not any(line["exact_match"] for line in lines if line["size"] > 1), "no deeper row"
-
-
-def _row(about: RunRecord) -> tuple[str, dict[str, object]]:
-    return about.config.scheme, about.variant
 
 
 def test_natural_trees() -> None:
@@ -384,7 +276,6 @@ def test_natural_trees() -> None:
     for labels in LABELS:
         column = f"trees-stdlib-rotate-{labels}-depth"
         assert ahead(column, [OWN], OTHERS, METRICS[0])
-        assert seeds(column, SCHEMES) == {3}
         copies = {s: f"{natural('copy', labels, s).mean:.2f}" for s in FLAT[1:]}
         assert set(copies.values()) == {"100.00"}
         assert natural("copy", labels, OWN).mean < 100, "no lead"
@@ -397,7 +288,6 @@ def test_natural_trees() -> None:
 
 def test_images() -> None:
     rows = [key[2:] for key in evaluations() if key[1] == "images" and "pool_size" not in key[3]]
-    assert {len(small("images", *row)) for row in rows} == {3}
     means = [small("images", *row).mean for row in rows]
     assert max(means) - min(means) < 1, "all rows are within a point"
     pixels = other_tasks.pixels
@@ -420,24 +310,9 @@ def test_what_was_not_run() -> None:
     assert "neurips" not in {a.config.preset for a in about}
 
 
-def test_the_settings_that_the_pages_name_are_those_of_the_runs() -> None:
-    about = [about for _, about in runs()]
-    versions = {(a.device, ".".join(a.versions["torch"].split(".")[:2])) for a in about}
-    assert versions == {("cpu", "2.13"), ("cuda", "2.11")}
-    assert {a.config.dropout for a in about if a.config.preset == "paper"} == {0.15}
-    assert {a.gpu for a in about if a.config.preset == "paper"} == {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}
-    smaller = {(a.config.precision, a.gpu) for a in about if a.config.preset != "paper" and a.device == "cuda"}
-    assert smaller == {("fp32", "NVIDIA H200")}
-    sources = {a.dataset.parameters["sha256"] for a in about if a.dataset.task == "trees"}
-    assert len(sources) == 1, "all natural trees are from the same files"
-    assert {a.config.decay for a in about if a.config.scheme == OWN and not a.variant} == {0.98}
-
-
 def test_pairs_are_of_the_same_seeds() -> None:
     """A difference leaves out seeds that only one side has, and Student's interval is that of the differences."""
     differences = Scores({42: 52.0, 43: 64.0, 44: 76.0, 45: 1.0}) - Scores({42: 50.0, 43: 60.0, 44: 70.0, 46: 99.0})
     assert differences == {42: 2.0, 43: 4.0, 44: 6.0}
     assert differences.half == pytest.approx(4.968276, abs=1e-6)  # 4.302653 × 2 / √3
     assert not differences.is_clear
-    assert f"{differences} {differences:.1f}" == "4.00 4.0"
-    assert fmean(differences.values()) == float(differences)

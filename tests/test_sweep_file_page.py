@@ -12,7 +12,7 @@ from tests.conftest import ape
 from tests.test_docs import PAGES
 
 PAGE = PAGES["docs/reference/sweep-file.md"]
-SWEEP, EXPERIMENT = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
+SWEEP, _ = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
 DRY = ["--device", "cpu", "--dry-run", "--json"]
 
 
@@ -23,13 +23,6 @@ def test_the_example_is_a_sweep(here: Path) -> None:
     assert f"lists its {len(trials)} trials" in PAGE
     assert len({trial["dataset"] for trial in trials}) == 3
     assert len({trial["variant"] for trial in trials}) == 2
-
-
-def test_the_example_is_an_experiment(here: Path) -> None:
-    Path("mine.toml").write_text(EXPERIMENT)
-    plan = json.loads(ape("train", "--config", "mine.toml", *DRY)[0])
-    assert plan["dataset"] == "datasets/tree-copy-depth-small"
-    assert plan["config"]["steps"] == 400
 
 
 def test_every_field_is_described() -> None:

@@ -59,19 +59,16 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | No
     rows = data.split(split)
     config = check_fits(run, data, rows).config
     experiment = Experiment(config, data)
-    if part is not None:
-        pick("attention of the model", part, PARTS)
     if not 0 <= row < rows.rows:
         raise UsageError("no such row", got=row, allowed=f"{rows.rows} rows in {split}, from 0", fix="choose another")
     tune()
     model = of_experiment(experiment).eval()
-    there = [one for one, (stack, name) in PARTS.items() if any(hasattr(x, name) for x in getattr(model, stack, ()))]
-    part = part or there[0]
-    if part not in there:
-        fix = f"`attention={there[0]}`"
-        raise UsageError("the model of the run has no such attention", got=part, allowed=", ".join(there), fix=fix)
-    stack, name = PARTS[part]
-    layers = getattr(model, stack)
+    modules = {
+        part: [getattr(layer, name) for layer in getattr(model, stack, ()) if hasattr(layer, name)]
+        for part, (stack, name) in PARTS.items()
+    }
+    there = [part for part, of_part in modules.items() if of_part]
+    part = pick("attention of the model", part or there[0], there)
     load_weights(run, model)
     batch = next(batch for batch in rows.batches(_AT_ONCE, options=experiment.batch_options()) if row in batch.row)
     at = int(np.argmax(batch.row == row))
@@ -81,7 +78,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | No
         queries = keys = [f"{i},{j}" for i in range(1, height + 1) for j in range(1, width + 1)]
     else:
         queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
-    weights = _weights(model, batch, at, [getattr(layer, name) for layer in layers])
+    weights = _weights(model, batch, at, modules[part])
     return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys, part)
 
 

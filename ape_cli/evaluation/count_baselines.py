@@ -23,22 +23,20 @@ answer, so they have the first and the last three. Only counts for keys of the s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import polars as pl
 from pydantic import Field
 
-from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.manifest import DatasetPlan, Frozen
 from ape_cli.storage import files
-from ape_cli.storage.files import held
 from ape_cli.structure import Seq, Tree
 
 _ROWS = 4096  # that are counted at once, which bounds the memory
-_WAIT = 300.0  # seconds to wait for another process that counts the same
 _USUAL, _REPEATED, _OF_SOURCE = "most frequent answer", "repeated answer", "most frequent symbol of the source"
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Scores = dict[Annotated[str, Field(pattern="^(token_accuracy|exact_match)$")], _Share]
@@ -60,21 +58,18 @@ class Baselines(Frozen):
 def count_baselines(data: Dataset, split: str) -> Baselines:
     """The baselines of a split. Neither it nor the training split may be empty.
 
-    They are counted once for a dataset, and stored in its folder as `baselines/SPLIT.json` if it can be written to.
-    Raises `DataError` if rows cannot be read.
+    They are stored in the folder of the dataset as `baselines/SPLIT.json`, if it can be written to, and counted only if
+    they are not there. Raises `DataError` if rows cannot be read.
     """
     path = data.folder / "baselines" / f"{split}.json"
-    with ExitStack() as lock:
-        with suppress(ApeError):  # the folder is read-only, or the other process takes too long
-            lock.enter_context(held(path.with_name(f".{split}.lock"), BusyError("it is being counted"), _WAIT))
-        with suppress(ApeError, OSError, ValueError):  # the file is missing or damaged
-            baselines = Baselines.model_validate(files.read_json(path))
-            if (baselines.fingerprint, list(baselines.counted)) == (data.fingerprint, list(_keys(data.plan))):
-                return baselines
-        baselines = _counted(data, split)
-        with suppress(ApeError):
-            files.write_text(path, f"{baselines.model_dump_json(indent=2)}\n")
-        return baselines
+    with suppress(ApeError, OSError, ValueError):  # the file is missing or damaged
+        baselines = Baselines.model_validate(files.read_json(path))
+        if (baselines.fingerprint, list(baselines.counted)) == (data.fingerprint, list(_keys(data.plan))):
+            return baselines
+    baselines = _counted(data, split)
+    with suppress(ApeError):  # the folder is read-only
+        files.write_text(path, f"{baselines.model_dump_json(indent=2)}\n")
+    return baselines
 
 
 def _keys(plan: DatasetPlan) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ import logging
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from ape_cli.core import memory, plugins
 from ape_cli.core.errors import LEFT_OUT, ApeError, DataError, RunError, UsageError, pick
 from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
+from ape_cli.data.manifest import DatasetPlan
 from ape_cli.evaluation.metrics import MetricSums, greedy, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import check_decoding
@@ -258,16 +260,15 @@ def check_finished(run: Run) -> RunRecord:
 
     Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here.
     """
-    known = run.record
-    status = run.status_in(known)
+    record = run.record
+    status = run.status_in(record)
     if status != "finished":
-        resume = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
-        fixes = {"running": "wait for it", "failed": "train it again with `overwrite`, or with other settings"}
-        fix = fixes.get(status, f"resume it: {resume}")
+        command = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
+        fix = f"wait for it, or continue it: {command}"
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
-    check_installed(known.config)
-    warn_if_changed(run.name, known.config, known.last_own_files)
-    return known
+    check_installed(record.config)
+    warn_if_changed(run.name, record.config, record.last_own_files)
+    return record
 
 
 def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> DataError | None:
@@ -276,22 +277,15 @@ def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> Data
     `vocabulary`: the names of the run's ids.
     """
     plan = data.manifest.plan
-    same = trained.fingerprint == data.fingerprint
-    trained_tags = bool(plan.tagged if same else trained.tagged)
-    compared: dict[str, list[Any]] = {  # of the dataset and of the run
-        "task or order": [[plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]],
-        "structure": [
-            _form(plan.structure.expression, plan.parameters),
-            _form(trained.structure, trained.parameters),
-        ],
-        "kind of answers": [
-            _answers(plan.task, plan.parameters, tagged=bool(plan.tagged)),
-            _answers(trained.task, trained.parameters, tagged=trained_tags),
-        ],
-        "size of images": [data.image and list(data.image), trained.image and list(trained.image)],
-        "vocabulary": [data.manifest.vocabulary, vocabulary],
-    }
-    for what, (of_data, of_run) in compared.items():
+    structure, image, tagged = plan.structure.expression, data.image and list(data.image), bool(plan.tagged)
+    compared: list[tuple[str, Any, Any]] = [  # of the dataset and of the run
+        ("task or order", [plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]),
+        ("structure", _form(structure, plan.parameters), _form(trained.structure, trained.parameters)),
+        ("kind of answers", _answers(plan, tagged), _answers(trained, trained.tagged)),
+        ("size of images", image, trained.image and list(trained.image)),
+        ("vocabulary", data.manifest.vocabulary, vocabulary),
+    ]
+    for what, of_data, of_run in compared:
         if of_data != of_run:
             message = f"the dataset has another {what} than the one the run was trained on"
             got, allowed = f"{data.name}: {_text(of_data)}", f"{trained.name}: {_text(of_run)}"
@@ -306,15 +300,14 @@ def _form(structure: str, parameters: dict[str, Any]) -> str:
     return structure + binarised
 
 
-def _answers(task: str, parameters: dict[str, Any], *, tagged: bool) -> str:
+def _answers(data: DatasetPlan | DatasetRecord, tagged: bool) -> str:
     """What decides the answers of a dataset, as text: options of its task if that is known here, and `tagged`."""
-    form = ["as tags"] if tagged else []
-    try:
-        loaded = tasks.load(task)
-    except ApeError:
-        return ", ".join(form)
-    known, recorded = tasks.options_of(loaded), loaded.recorded(parameters)
-    return ", ".join([*(f"{name} {recorded.get(name, known[name].default)}" for name in loaded.answer_options), *form])
+    parts = ["as tags"] if tagged else []
+    with suppress(ApeError):
+        task = tasks.load(data.task)
+        options, recorded = tasks.options_of(task), task.recorded(data.parameters)
+        parts = [*(f"{name} {recorded.get(name, options[name].default)}" for name in task.answer_options), *parts]
+    return ", ".join(parts)
 
 
 def _text(value: Any) -> str:
@@ -332,9 +325,9 @@ def pending(registry: Registry, data: Sequence[Dataset], split: str, decode: str
     """
     missing: list[tuple[Run, Dataset | None]] = []
     weightless = unfit = 0
-    for run, known in registry.readable():
-        trained = known.dataset
-        if run.status_in(known) != "finished" or (decode == "greedy" and trained.image):
+    for run, record in registry.readable():
+        trained = record.dataset
+        if run.status_in(record) != "finished" or (decode == "greedy" and trained.image):
             continue
         fits: list[Dataset | None] = [d for d in data if not misfit(trained, trained.vocabulary, d)] if data else [None]
         unfit += not fits
@@ -348,17 +341,13 @@ def pending(registry: Registry, data: Sequence[Dataset], split: str, decode: str
             weightless += 1
         else:
             missing += of_run
-    if weightless:
-        logger.warning(f"{LEFT_OUT}{_runs(weightless)} without weights, which only training again brings back")
-    if unfit:
-        which = "this dataset" if len(data) == 1 else "these datasets"
-        logger.warning(f"{LEFT_OUT}{_runs(unfit)} of another task, structure or vocabulary than {which}")
+    for count, which in (
+        (weightless, "without weights, which only training again brings back"),
+        (unfit, "of another task, structure or vocabulary"),
+    ):
+        if count:
+            logger.warning(f"{LEFT_OUT}finished runs {which}: {count:,}")
     return missing
-
-
-def _runs(number: int) -> str:
-    """A number of finished runs in words."""
-    return f"{number:,} finished run{'s' * (number != 1)}"
 
 
 def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:

@@ -78,5 +78,5 @@ def test_the_tokens_of_an_image_are_rows_and_columns(here: Path) -> None:
     assert found.weights.shape == (1, 2, 16, 16)
     assert found.queries == found.keys == [f"{i},{j}" for i in (1, 2, 3, 4) for j in (1, 2, 3, 4)]
     np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-5)
-    with pytest.raises(UsageError, match="has no such attention"):
+    with pytest.raises(UsageError, match="attention of the model"):
         attention_maps(run, data, "test", 3, "cross")

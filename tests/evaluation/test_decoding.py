@@ -14,7 +14,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import PositionReading
-from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate, metrics
 from ape_cli.structure import Seq, Structure, Tree, parse_structure
 from tests.conftest import write
@@ -123,17 +123,6 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
         assert written([[F1, X0, F0, X1, X2]], batch, task) == [3]
 
 
-def test_a_target_that_is_a_label_has_no_children() -> None:
-    """The label is the operator f0. It is a leaf, except as the root of a subtree, whose children follow."""
-    task = tasks.make("tree-query", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
-    batch = batch_of([[F0]] * 4, [[23, 27, F0]] * 4, [[1]] * 4, np.arange(4))
-    growth = metrics._Growth(task, batch, 3)
-    assert growth.next().tolist() == [1] * 4
-    growth.write(growth.next(), np.full(4, F0))
-    assert growth.next().tolist() == [2 if op == "subtree" else 0 for op in task.ops]
-    assert written([[F0, X0, X1]] * 4, batch, task) == [1] * 4
-
-
 @pytest.mark.parametrize("options", [{}, {"branching": 3}, {"branching": 3, "binarise": True}], ids=str)
 @pytest.mark.parametrize("order", ["breadth", "breadth-to-depth"])
 @pytest.mark.parametrize("name", ["tree-copy", "tree-ops", "tree-query"])  # the ways in which a target unfolds
@@ -177,48 +166,22 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     assert written([line, line], both, task)[:1] == alone
 
 
-def both_ways(
-    data: Dataset, where: Path, steps: int, model: str = "encoder-decoder"
-) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Trains a run and returns it with its overall scores under teacher forcing and under greedy decoding."""
-    scheme = "rope" if data.order is None else "orthogonal-tree"
-    done = run(data, where, scheme=scheme, steps=steps, validate_every_steps=steps, model=model).run
-    teacher, greedy = (
-        evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
-    )
-    return done, teacher, greedy
-
-
-SOME = [(None, "encoder-decoder"), ("breadth", "decoder"), ("depth", "encoder-decoder")]  # orders and models
-
-
-@pytest.mark.parametrize(("order", "model"), SOME)
-def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str | None, model: str) -> None:
-    """The other pairs are in a nightly test."""
-    check_agreement(tmp_path, order, model)
-
-
-def check_agreement(tmp_path: Path, order: str | None, model: str) -> None:
-    """The model has learned a trivial task: trees of depth 1 with one symbol of each kind, or words over one symbol."""
-    trees = {"task": "tree-copy", "vocabulary": 2, "depth_mean": 1, "depth_std": 0}
-    words = {"task": "copy", "vocabulary": 1, "length_mean": 4, "length_std": 0}
-    data = write(tmp_path / "copy", order=order, rows=(200, 20, 20), **(trees if order else words))
-    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60 if order else 100, model=model)
-    assert teacher["exact_match"] == greedy["exact_match"] == 1.0
-    again = evaluate.evaluate(done, open_dataset(data.folder), split="test", decode="greedy", device=CPU, batch_size=3)
-    assert again["overall"] == greedy
-
-
 @pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
 def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path, model: str) -> None:
     """Both make the same first mistake, so the same rows have none. This holds also if some rows have mistakes.
 
     It takes 2 seconds, because the model has to learn most rows and not all.
     """
+    words = {"task": "copy", "vocabulary": 3, "length_mean": 4, "length_std": 0, "scheme": "rope", "steps": 145}
     trees = {"task": "tree-copy", "order": "depth", "vocabulary": 4, "depth_mean": 1, "depth_std": 0}
-    words = {"task": "copy", "vocabulary": 3, "length_mean": 4, "length_std": 0}
-    data = write(tmp_path / "copy", rows=(200, 20, 60), **(words if model == "decoder" else trees))
-    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=145 if model == "decoder" else 160, model=model)
+    options = words if model == "decoder" else trees | {"scheme": "orthogonal-tree", "steps": 160}
+    training = {name: options.pop(name) for name in ("scheme", "steps")} | {"model": model}
+    data = write(tmp_path / "copy", rows=(200, 20, 60), **options)
+    done = run(data, tmp_path / "results", validate_every_steps=training["steps"], **training).run
+    teacher, greedy = (
+        evaluate.evaluate(done, data, split="test", decode=decode, device=CPU)["overall"]
+        for decode in ("teacher", "greedy")
+    )
     assert 0 < teacher["exact_match"] < 1
     assert teacher["exact_match"] == greedy["exact_match"]
 

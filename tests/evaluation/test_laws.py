@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import dot, scaled
 from ape_cli.evaluation import laws
-from ape_cli.evaluation.laws import LAWS, LIMITS, OF_ATTENTION, _subjects
+from ape_cli.evaluation.laws import LAWS, _subjects
 from ape_cli.position import sinusoidal
 from ape_cli.position._powers import Ring
 from ape_cli.position._rotation import sinusoids
@@ -78,9 +77,6 @@ def test_paths_reach_as_far_as_they_should() -> None:
         tree = Tree(branching)
         assert int(tree.level(_subjects.paths(tree, 8, 5)).max()) == depth
         assert tree.level(_subjects.rows(tree, 9)).amax(1).tolist() == expected
-    assert torch.equal(_subjects.paths(Tree(2), 8, 5), _subjects.paths(Tree(2), 8, 5))  # the seed decides
-    assert LIMITS == {torch.float64: 1e-9, torch.float32: 1e-4}
-    assert set(LAWS) >= {"identity", "composition", "inverse", "orthogonality", "relative", "uniqueness"}
 
 
 def stretched(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -175,60 +171,6 @@ def test_each_law_finds_what_breaks_it(
 
 def without_mask(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     return scores.softmax(-1) @ v
-
-
-def in_order(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
-    return (scores + torch.arange(scores.shape[-1])).softmax(-1) @ v
-
-
-def of_lengths(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
-    return scores.softmax(-1) @ v.abs()
-
-
-def of_signs(q: Tensor, k: Tensor) -> Tensor:
-    return scaled(q.abs(), k)
-
-
-@pytest.mark.parametrize(
-    ("law", "hook", "wrong"),
-    [
-        ("permutation", "average", in_order),
-        ("rotation", "scaled", of_signs),
-        ("values", "average", of_lengths),
-        ("relative", "scaled", of_signs),
-        ("causality", "average", without_mask),
-        ("independence", "average", without_mask),
-    ],
-)
-def test_each_law_of_attention_finds_what_breaks_it(
-    monkeypatch: pytest.MonkeyPatch, law: str, hook: str, wrong: Callable[..., Any]
-) -> None:
-    monkeypatch.setattr(dot, "backend", lambda *_: "plain")
-    right = OF_ATTENTION[law](attention.make("dot"), torch.float64, 1.0)
-    monkeypatch.setattr(dot, hook, wrong)
-    found = OF_ATTENTION[law](attention.make("dot"), torch.float64, 1.0)
-    assert right is not None
-    assert found is not None
-    check_found(law, float(right), float(found))
-
-
-def test_a_law_is_not_measured_where_it_is_not_claimed() -> None:
-    for name, unclaimed in {
-        "alibi": ["identity"],
-        "learned": ["relative"],
-        "none": ["inverse", "reach"],
-        "rope": ["period", "round trip", "shift"],
-        "sinusoidal": ["composition"],
-        "t5": ["orthogonality", "uniqueness"],
-    }.items():
-        scheme = _subjects.make(name, "seq", torch.float64)
-        for law in unclaimed:
-            claim = laws.CLAIMS.get(law)
-            assert (claim and not getattr(scheme, claim)) or LAWS[law](scheme, torch.float64) is None
-
-
-def test_every_law_has_a_mistake_that_it_finds() -> None:
-    assert {law for law, *_ in WRONG} == set(LAWS)
 
 
 def test_no_number_and_an_error_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:

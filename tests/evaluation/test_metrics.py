@@ -77,15 +77,3 @@ def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> 
     for other in found[1:]:
         assert (other["correct"] == found[0]["correct"]).all()
         assert np.allclose(other["nats"], found[0]["nats"], rtol=1e-5)
-
-
-def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
-    """Narrow models are slower in bfloat16 on a CPU, so they stay in float32."""
-    for data, scheme in ((words, "orthogonal-seq"), (trees, "orthogonal-tree")):
-        model = factory.build(tiny(scheme, data, dropout=0, d_model=128), data.structure, data.ids).eval()
-        one = next(data.split("train").batches(16, seed=1))
-        exact, rough = (transformer.forward(model, one, p).detach() for p in ("fp32", "bf16"))
-        assert rough.dtype == torch.bfloat16
-        assert 0 < (exact - rough.float()).abs().mean() < 0.1
-        narrow = factory.build(tiny(scheme, data, dropout=0), data.structure, data.ids).eval()
-        assert torch.equal(*(transformer.forward(narrow, one, p) for p in ("fp32", "bf16")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ape_cli import experiment
 from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.metrics import written
 from ape_cli.evaluation.sharing import exported
 from ape_cli.models.checkpoint import load_weights
@@ -23,7 +21,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
-from tests.conftest import ape, write
+from tests.conftest import write
 from tests.experiment.test_mapping import resolve
 from tests.training.test_trainer import check_resume
 
@@ -53,30 +51,6 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Short words."""
     where = tmp_path_factory.mktemp("short") / "data"
     return write(where, "copy", length_mean=2, length_std=1, vocabulary=4, rows=(60, 20, 60))
-
-
-@pytest.fixture(scope="module")
-def sums(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Expressions whose value is one of five symbols, some of which a small model guesses."""
-    return write(tmp_path_factory.mktemp("sums") / "data", "modular", length_mean=2, length_std=1, rows=(60, 20, 60))
-
-
-@pytest.mark.parametrize(("positions", "model", "scheme"), CASES)
-def test_scores_depend_neither_on_the_batch_nor_on_the_decoding(
-    sums: Dataset, tmp_path: Path, positions: str, model: str, scheme: str
-) -> None:
-    """Some rows are right and some are not, and under both decodings they are the same."""
-    options = {"steps": 60, "lr_peak": 0.01, "validate_every_steps": 60, "batch_size": 30}
-    run, found = trained(sums, tmp_path, positions, scheme=scheme, model=model, **options)
-    teacher, greedy = ([scores(run, found, decode, size) for size in (7, 256)] for decode in ("teacher", "greedy"))
-    for one, other in (teacher, greedy):
-        for part in ("token_accuracy", "exact_match", "tokens", "rows"):
-            assert one["overall"][part] == other["overall"][part]
-    assert teacher[0]["overall"]["cross_entropy"] == pytest.approx(teacher[1]["overall"]["cross_entropy"], rel=1e-5)
-    assert 0 < teacher[0]["overall"]["exact_match"] < 1
-    assert greedy[0]["overall"]["exact_match"] == teacher[0]["overall"]["exact_match"]
-    right = [[part["exact_match"] for part in found["by_size"]] for found in (teacher[0], greedy[0])]
-    assert right[0] == right[1]
 
 
 @torch.no_grad()
@@ -141,43 +115,6 @@ def test_an_export_reads_the_positions_of_the_run(short: Dataset, tmp_path: Path
     assert "--positions randomised" in text
 
 
-def test_attention_is_drawn_at_the_positions_of_the_row(short: Dataset, tmp_path: Path) -> None:
-    """Other positions give other weights, and the map of the run gives the same again."""
-    run, found = trained(short, tmp_path, "randomised", steps=4)
-    maps = attention_maps(run, short, "test", 3, "encoder")
-    again = attention_maps(run, short, "test", 3, "encoder")
-    assert (maps.weights == again.weights).all()
-    model = of_experiment(found)
-    load_weights(run, model)
-    batch = next(b for b in short.split("test").batches(16, options=found.batch_options()) if 3 in b.row)
-    i = batch.row.tolist().index(3)
-    layer = model.eval().encoder[0]
-    context = model.scheme.context(batch.source_positions, batch.source_mask)
-    x = layer.self_norm(model.embed(batch.source_ids, context))
-    at = ape_cli.attention.AttentionContext.of(model.scheme, context, context)
-    weights = layer.self_attention.weights(x, x, model.scheme, at)[i].double()
-    count = len(maps.keys)
-    assert torch.allclose(torch.from_numpy(maps.weights[0]), weights[:, :count, :count], atol=1e-6)
-
-
-@pytest.mark.parametrize(("positions", "model", "scheme"), CASES[:3])
-def test_a_resumed_run_draws_the_same_positions(words: Dataset, positions: str, model: str, scheme: str) -> None:
+def test_a_resumed_run_draws_the_same_positions(words: Dataset) -> None:
     options = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1}
-    check_resume(experiment.complete(resolve(positions, scheme, model=model, **options), words), words)
-
-
-def test_the_command_line(here: Path) -> None:
-    """A run is trained and evaluated, in another folder with batches of another size, and reported."""
-    words = ["train", "--scheme", "rope", "--positions", "randomised", "--task", "copy", "--preset", "tiny"]
-    words += ["--no-eval", "--set", "steps=4"]
-    found = []
-    for size in ("7", "256"):
-        ape(*words, "--results", size)
-        ape("eval", "--results", size, "--batch-size", size)
-        (path,) = here.glob(f"{size}/runs/*/eval/*.json")
-        found.append(json.loads(path.read_text())["overall"])
-    assert found[0].pop("cross_entropy") == pytest.approx(found[1].pop("cross_entropy"), rel=1e-6)
-    assert found[0] == found[1]
-    ape(*words)
-    ape("eval")
-    assert "positions=randomised" in ape("report", "--format", "markdown")[0]
+    check_resume(experiment.complete(resolve("randomised", "rope", **options), words), words)

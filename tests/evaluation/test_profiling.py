@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from ape_cli import position, structure
 from ape_cli.evaluation import profiling
-from ape_cli.evaluation.laws._subjects import EXAMPLES
-from ape_cli.structure import Seq, parse_structure
+from ape_cli.structure import Seq
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +32,3 @@ def test_memory_is_a_count_of_bytes() -> None:
     plain, step = profiling._Step("none", Seq(), model).kept(), profiling._Step("alibi", Seq(), model).kept()
     assert 1 <= (step - plain) / (3 * 2 * 7 * 7 * 4) <= 3
     assert step == profiling._Step("alibi", Seq(), model).kept()
-
-
-@pytest.mark.parametrize("expression", EXAMPLES["any"])
-def test_places_are_distinct(expression: str) -> None:
-    at = profiling._places(parse_structure(expression))
-    rows = at[0] if at.dim() == 3 else at[0][:, None]  # [N, C]
-    assert len(rows) == 7
-    assert len(torch.unique(rows, dim=0)) == (6 if expression == "cyclic(6)" else 7)

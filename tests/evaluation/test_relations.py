@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from ape_cli.cli import app
-from ape_cli.core.errors import ApeError
-from ape_cli.evaluation import algebra
 from ape_cli.evaluation.algebra import RELATIONS
 from ape_cli.evaluation.algebra.action import LIMIT
 from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, planes
@@ -97,26 +94,3 @@ def test_the_command_prints_the_map() -> None:
     assert any("sinusoidal" in line and "elliptic" in line and "Z^2" in line for line in table)
     assert "shift: P(p + n)" in done.stderr
     assert "round trip" not in done.stderr
-
-
-def test_without_the_option_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(algebra, "representations", refuse)
-    monkeypatch.setattr(algebra, "cases", refuse)
-    done = run(app, ["schemes", "rope", "--json"])
-    assert done.exit_code == 0
-    assert "algebra" not in json.loads(done.stdout)[0]
-
-
-def test_a_scheme_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(name: str) -> list[algebra.Representation]:
-        if name == "rope":
-            raise ApeError("it fails", got="nothing", fix="repair it")
-        return []
-
-    monkeypatch.setattr(algebra, "representations", measured)
-    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
-    assert "left out: it fails" in done.stderr
-    assert ["algebra" in line for line in json.loads(done.stdout)] == [False, True]

@@ -15,7 +15,7 @@ import ape_cli
 from ape_cli.runs.run import Run
 from tests.conftest import ape as run
 from tests.interpreters import python
-from tests.test_docs import BLOCKS, COMMANDS, OWN_PARTS, PAGES, ROOT, TINY, commands_of, is_elsewhere, run_page, small
+from tests.test_docs import BLOCKS, COMMANDS, OWN_PARTS, PAGES, ROOT, TINY, is_elsewhere, run_page
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -25,15 +25,6 @@ RUN = [page for page in PAGES if any(page == other and not is_elsewhere(words) f
 @pytest.mark.parametrize("page", [page for page in RUN if page != "README.md" and not page.startswith(OWN_PARTS)])
 def test_the_commands_of_a_page_run(page: str, here: Path) -> None:
     run_page(page, here)
-
-
-def test_the_example_of_a_loaded_model_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in commands_of(PAGES["docs/guides/share.md"])[:2]:
-        run(*small(words))
-    (example,) = (b for b in BLOCKS if b.startswith("import ape_cli"))
-    exec(example, {})
-    answers = literal_eval(capsys.readouterr().out.splitlines()[-1])
-    assert [type(answer) for answer in answers] == [list, list]
 
 
 def example_of(documented: object) -> str:

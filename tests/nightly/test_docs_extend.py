@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from tests import forks
 from tests.conftest import elsewhere
 from tests.test_docs import OWN_PARTS, PAGES, ROOT, commands_of, small
-from tests.test_docs_extend import ATTENTION, EXAMPLES, FOX, LOGGER, OUTLINE, TASK, VIEW
+from tests.test_docs_extend import EXAMPLES, LOGGER, OUTLINE, VIEW
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -28,29 +27,6 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     for words in commands_of(PAGES[page]):
         done = forks.run(small(words), tmp_path, environment)
         assert done.returncode == 0, (words, done.stderr)
-
-
-def test_the_example_of_content_is_one_new_file(tmp_path: Path) -> None:
-    ape = elsewhere(tmp_path, FOX, EXAMPLES[FOX])
-    assert "12 of 12 rules and laws hold" in ape("check", "fox").stdout
-    words = ("train", "--scheme", "fox", "--task", "reverse", "--preset", "tiny")
-    assert "reverse-fox-42-" in ape(*words, "--model", "decoder").stdout
-    assert "acts only in causal attention" in ape(*words, code=2).stderr
-
-
-def test_the_example_attention_is_one_new_file(tmp_path: Path) -> None:
-    ape = elsewhere(tmp_path, ATTENTION, EXAMPLES[ATTENTION])
-    assert "18 of 18 rules and laws hold" in ape("check", "cosine").stdout
-    words = ("train", "--scheme", "rope", "--attention", "cosine", "--task", "copy", "--preset", "tiny")
-    assert "copy-rope-42-" in ape(*words).stdout
-
-
-def test_the_example_task_is_one_new_file(tmp_path: Path) -> None:
-    ape = elsewhere(tmp_path, TASK, EXAMPLES[TASK])
-    ape("gen", "first-last", "--length-mean", "8", "--n", "50", "--n-validation", "5", "--n-test", "5")
-    row = json.loads(ape("show", "first-last", "--row", "3", "--json").stdout)
-    assert row["target_ids"] == row["source_ids"][1:] + row["source_ids"][:1]
-    assert "first-last-rope-42-" in ape("train", "--scheme", "rope", "--task", "first-last", "--preset", "tiny").stdout
 
 
 def test_the_example_logger_and_view_are_one_new_file_each(tmp_path: Path) -> None:

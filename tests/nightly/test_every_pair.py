@@ -28,15 +28,6 @@ def test_every_scheme_on_every_structure(of_tasks: dict[str, Dataset], tmp_path:
     check_pair(scheme, of_tasks[task], tmp_path)
 
 
-def test_every_structure_is_trained_with_every_scheme(of_tasks: dict[str, Dataset]) -> None:
-    """So the short list of schemes is enough for the other tasks. Of trees, the number of branches does not matter."""
-
-    def kinds(name: str) -> tuple[str, ...]:
-        return tuple(type(s).__name__ for s in of_tasks[name].structure.simple)
-
-    assert {kinds(name) for name in tasks.names()} == {kinds(name) for name in IN_FULL}
-
-
 @pytest.mark.parametrize(
     ("scheme", "task", "expression", "options"),
     [

@@ -14,7 +14,3 @@ def test_two_schemes_are_trained_and_scored() -> None:
     scores = re.findall(r"^(\S+): token accuracy (\d+\.\d)%$", done.stdout, flags=re.MULTILINE)
     assert [name for name, _ in scores] == ["sinusoidal", "orthogonal-tree"]
     assert all(0 <= float(score) <= 100 for _, score in scores)
-
-
-def test_it_is_short() -> None:
-    assert len(EXAMPLE.read_text().splitlines()) <= 150

@@ -27,7 +27,3 @@ def test_a_table_is_what_the_command_prints(command: str, monkeypatch: pytest.Mo
     monkeypatch.chdir(ROOT)
     printed, _ = ape(*words, *TOOL.RUNS, "--format", "markdown")
     assert f"\n\n{table}\n\n" in printed
-
-
-def test_there_are_tables() -> None:
-    assert len(TABLES) == 6

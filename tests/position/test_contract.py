@@ -95,7 +95,7 @@ def test_no_rows_and_no_tokens_are_possible(name: str, expression: str) -> None:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_dtypes(name: str, expression: str) -> None:
-    """Under autocast, a float32 scheme gets tokens and queries in bfloat16. `tests/test_shapes.py` checks shapes."""
+    """Under autocast, a float32 scheme gets tokens and queries in bfloat16."""
     for own, dtype in ((torch.float32, torch.bfloat16), (torch.float32, torch.float32), (torch.float64, torch.float64)):
         scheme = make(name, expression, decay=0.9).to(own)
         context = scheme.context(places(expression))

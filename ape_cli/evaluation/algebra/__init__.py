@@ -53,7 +53,6 @@ class Representation:
     error: float
     holds: bool
     commutator: float | None  # the greatest entry of g h - h g for two steps g and h
-    moduli: tuple[float, float] | None  # the smallest and the largest modulus of an eigenvalue of a step
     block: int | None  # rows of the largest Jordan block of a step
     eigenvalues: list[list[tuple[float, float]]]  # real and imaginary parts, for each step, side and head
     element: float | None  # how far terms of scores are from matrix elements of operators (see `Action`)
@@ -130,7 +129,6 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
         error=found.error,
         holds=holds,
         commutator=found.commutator if seen else None,
-        moduli=seen.moduli if seen else None,
         block=seen.block if seen else None,
         eigenvalues=seen.eigenvalues if seen else [],
         element=found.element,

@@ -318,12 +318,6 @@ class Spectrum:
     eigenvalues: list[list[tuple[float, float]]]  # real and imaginary parts, for each matrix
     block: int  # rows of the largest Jordan block; 1 if all matrices are diagonalisable
 
-    @property
-    def moduli(self) -> tuple[float, float]:
-        """The smallest and the largest modulus of an eigenvalue."""
-        every = [math.hypot(*value) for values in self.eigenvalues for value in values]
-        return min(every), max(every)
-
 
 def spectrum_of(matrices: Tensor) -> Spectrum:
     """The spectrum of some matrices. float64 [G, R, R]

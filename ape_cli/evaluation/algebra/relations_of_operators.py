@@ -161,13 +161,13 @@ _SEQ, _LIE = ConfiguredScheme("orthogonal-seq"), ConfiguredScheme("lie")
 _OF_AXES = ConfiguredScheme("orthogonal-grid", structure=_GRID)
 _OF_BRANCHES = ConfiguredScheme("orthogonal-tree", structure=_TREE)
 _AXIAL, _MIXED = (ConfiguredScheme(name, structure=_GRID) for name in ("axial-rope", "mixed-rope"))
+_PAIRS = ConfiguredScheme("GRAPE-M", formula=_Grape, source=_GRAPE)
+_PLANES = ConfiguredScheme("GRAPE-M with learned planes", formula=lambda shape: _Grape(shape, True), source=_GRAPE)
+_BLOCKS = ConfiguredScheme("ComRoPE-AP", structure=_GRID, formula=_ComRope, source=_COMROPE)
+_RING = ConfiguredScheme("orthogonal", structure="cyclic(6)")
+_LIE_ON_GRID = ConfiguredScheme("lie", structure=_GRID)
 RELATIONS = [
-    Relation(
-        ConfiguredScheme("none"),
-        _LEARNED,
-        "zero angles",
-        lambda _, rope: put(rope.angles, torch.zeros(())),
-    ),
+    Relation(ConfiguredScheme("none"), _LEARNED, "zero angles", lambda _, rope: put(rope.angles, torch.zeros(()))),
     Relation(_ROPE, _LEARNED, "angles base^(-2i/K)", lambda rope, learned: put(learned.angles, _fixed(rope))),
     Relation(ConfiguredScheme("rope", {"partial": 0.5}), _LEARNED, "zero angles in the other channels", _of_a_part),
     Relation(
@@ -176,12 +176,7 @@ RELATIONS = [
         "channels i and i + K/2 as pairs, which the projections can form",
         basis=_halves,
     ),
-    Relation(
-        _ROPE,
-        _SEQ,
-        "angles base^(-2i/K), basis I",
-        lambda rope, seq: _set_angles(seq.operators, _fixed(rope)),
-    ),
+    Relation(_ROPE, _SEQ, "angles base^(-2i/K), basis I", lambda rope, seq: _set_angles(seq.operators, _fixed(rope))),
     Relation(_LEARNED, _SEQ, "the same angles, basis I", lambda rope, seq: _set_angles(seq.operators, rope.angles)),
     Relation(
         _SEQ,
@@ -190,14 +185,9 @@ RELATIONS = [
         lambda seq, rope: put(rope.angles, seq.operators.angles),
         basis=lambda seq: seq.operators.planes(),
     ),
+    Relation(_PAIRS, _LEARNED, "the same angles", lambda grape, rope: put(rope.angles, grape.angles)),
     Relation(
-        ConfiguredScheme("GRAPE-M", formula=_Grape, source=_GRAPE),
-        _LEARNED,
-        "the same angles",
-        lambda grape, rope: put(rope.angles, grape.angles),
-    ),
-    Relation(
-        ConfiguredScheme("GRAPE-M with learned planes", formula=lambda shape: _Grape(shape, True), source=_GRAPE),
+        _PLANES,
         _SEQ,
         "the angles and the planes of its generator",
         lambda grape, seq: _set_generator(seq.operators, grape.generator()),
@@ -206,12 +196,7 @@ RELATIONS = [
     Relation(_SEQ, ConfiguredScheme("orthogonal"), "the same weights", _same),
     Relation(_OF_BRANCHES, ConfiguredScheme("orthogonal", structure=_TREE), "the same weights", _same),
     Relation(_OF_AXES, ConfiguredScheme("orthogonal", structure=_GRID), "the same weights", _same),
-    Relation(
-        ConfiguredScheme("orthogonal", structure="cyclic(6)"),
-        _SEQ,
-        "angles that are multiples of 2 pi / 6, same basis",
-        _ring,
-    ),
+    Relation(_RING, _SEQ, "angles that are multiples of 2 pi / 6, same basis", _ring),
     Relation(
         _SEQ,
         _OF_BRANCHES,
@@ -219,12 +204,7 @@ RELATIONS = [
         lambda seq, tree: put(tree.operators.free[0], _generator(seq.operators)),
         places=_down_one_branch,
     ),
-    Relation(
-        ConfiguredScheme("ComRoPE-AP", structure=_GRID, formula=_ComRope, source=_COMROPE),
-        _OF_AXES,
-        "one generator for each axis, with planes within the blocks",
-        _blocks_of_axes,
-    ),
+    Relation(_BLOCKS, _OF_AXES, "one generator for each axis, with planes within the blocks", _blocks_of_axes),
     Relation(_AXIAL, _OF_AXES, "angles base^(-2i/share), basis I", _frequencies_of_axes),
     Relation(_AXIAL, _MIXED, "zero frequencies for all axes but one", _one_axis_each),
     Relation(
@@ -235,12 +215,7 @@ RELATIONS = [
             lie.free, skew_of(mixed.frequencies.flatten(1)[..., None], torch.eye(2, dtype=torch.float64)) / 2
         ),
     ),
-    Relation(
-        _OF_AXES,
-        ConfiguredScheme("lie", structure=_GRID),
-        "the generator of each axis, on its share of the channels",
-        _axes_in_one_block,
-    ),
+    Relation(_OF_AXES, _LIE_ON_GRID, "the generator of each axis, on its share of the channels", _axes_in_one_block),
     Relation(
         _LIE,
         _SEQ,

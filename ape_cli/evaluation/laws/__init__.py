@@ -53,14 +53,14 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "independence": model.independence,
     "gradients": model.dead_parameters,
 }
-OF_ATTENTION: dict[str, Callable[[attention.AttentionType, torch.dtype, float], Tensor]] = {
+OF_ATTENTION: dict[str, Callable[..., Tensor]] = {
     "permutation": mixing.permutation,
     "rotation": mixing.rotation,
     "values": mixing.values,
     "relative": mixing.relative,
-    "causality": mixing.causality,
-    "stepwise": mixing.stepwise,
-    "independence": mixing.independence,
+    "causality": model.causality,
+    "stepwise": model.stepwise,
+    "independence": model.independence,
 }
 CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold for all schemes
     **dict.fromkeys(("identity", "composition", "inverse", "orthogonality", "duality", "period"), "homomorphism"),
@@ -246,7 +246,10 @@ def claims(scheme: Scheme, law: str) -> bool:
 def _of_kind(kind: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in () if law in kind.lacks else (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
-        yield OF_ATTENTION[law](kind, dtype, decay)
+        if law in IN_A_MODEL:
+            yield OF_ATTENTION[law](make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, 70)
+        else:
+            yield OF_ATTENTION[law](kind, dtype, decay)
 
 
 def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:

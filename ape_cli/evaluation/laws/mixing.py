@@ -1,4 +1,4 @@
-"""The symmetries of a kind of attention, measured, and its behaviour inside a model.
+"""The symmetries of a kind of attention, measured.
 
 Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3: Att(t Q g, s K g, s V h) = t Att(Q, K, V) h
 for permutations t of the queries and s of the keys with their values, g orthogonal, h invertible. Each action is
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ape_cli.attention import AttentionContext, AttentionType
-from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
 from ape_cli.position._operators import random_orthogonal
 
@@ -37,7 +36,7 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def permutation(attention_type: AttentionType, dtype: torch.dtype, _: float = 1.0) -> Tensor:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
@@ -50,7 +49,7 @@ def permutation(attention_type: AttentionType, dtype: torch.dtype, decay: float 
     )
 
 
-def rotation(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def rotation(attention_type: AttentionType, dtype: torch.dtype, _: float = 1.0) -> Tensor:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
@@ -59,7 +58,7 @@ def rotation(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1
     return greatest(_attend(attention_type, dtype, q @ g, k @ g, v) - _attend(attention_type, dtype, q, k, v))
 
 
-def values(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def values(attention_type: AttentionType, dtype: torch.dtype, _: float = 1.0) -> Tensor:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
@@ -91,27 +90,3 @@ def relative(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1
         )
         errors.append(greatest(one - other))
     return torch.stack(errors).max()
-
-
-def causality(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
-
-    Returns a scalar, shape [].
-    """
-    return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type, count=70)
-
-
-def stepwise(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """A target that is decoded token by token has the scores of all its tokens at once.
-
-    Returns a scalar, shape [].
-    """
-    return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type)
-
-
-def independence(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """The scores of a row are the same alone, beside rows with larger positions, and with padding.
-
-    Returns a scalar, shape [].
-    """
-    return model.independence(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type, count=70)

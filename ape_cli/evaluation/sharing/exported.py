@@ -111,7 +111,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
         variant=trained.variant,
         dataset=trained.dataset,
         result=trained.outcome,
-        scores=[Score(**{name: each[name] for name in Score.model_fields}) for each in run.evaluations()[0]],
+        scores=[Score(**{name: scored[name] for name in Score.model_fields}) for scored in run.evaluations()[0]],
         versions=trained.versions,
         commit=trained.commit,
         own_files=trained.own_files,
@@ -191,11 +191,7 @@ def _read(path: StoragePath, model: type[_Model]) -> _Model:
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
 _OPTIONS = {name: f"--{name}" for name in ("structure", "attention", "positions", "model", "precision")}
 _DECODINGS = {"teacher": "teacher forcing", "greedy": "greedy decoding"}
-_METRICS = {
-    "token_accuracy": ("accuracy", "token accuracy"),
-    "exact_match": ("exact_match", "exact match"),
-    "cross_entropy": ("cross_entropy", "cross-entropy in nats for each token"),
-}
+_METRICS = {"token_accuracy": "accuracy", "exact_match": "exact_match", "cross_entropy": "cross_entropy"}  # on the Hub
 
 
 def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
@@ -223,8 +219,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         task=_first_paragraph(data["task"]),
         encoding=f"{encoding} Source: {scheme.source}.",
         changes=settings_text(about["variant"]),
-        scores=_scores(about),
-        accuracy="accuracy" if data.get("image") else "token accuracy",
+        decodings=_DECODINGS,
         own={what: part.__module__ for what, part in user_parts(**{part: config[part] for part in PARTS}).items()},
         commands=[one_line(line) for line in (_gen_command(data), train_command(about)) if line],
         versions=", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items())),
@@ -246,9 +241,7 @@ def train_command(about: dict[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     """A value as the command line takes it."""
-    if isinstance(value, dict):
-        return json.dumps(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _gen_command(data: dict[str, Any]) -> str:
@@ -262,17 +255,22 @@ def _gen_command(data: dict[str, Any]) -> str:
 
 
 def _front_matter(about: dict[str, Any]) -> str:
-    """The front matter: what the Hub shows and searches, with the scores."""
+    """The front matter: what the Hub shows and searches, with the scores. An image has one label, and no decoding."""
     data, is_image = about["dataset"], about["dataset"].get("image") is not None
     kind = "image-classification" if is_image else "sequence-to-sequence"
+
+    def metric(score: dict[str, Any], field: str) -> dict[str, Any]:
+        words = _METRICS[field] if is_image else f"{field.replace('_', ' ')}, {_DECODINGS[score['decode']]}"
+        return {"type": _METRICS[field], "value": score["overall"][field], "name": words}
+
     results = [
         {
             "task": {"type": kind, "name": data["task"]},
             "dataset": {"type": score["dataset"], "name": score["dataset"], "split": score["split"]},
             "metrics": [
-                {"type": metric, "value": score["overall"][field], "name": _named(words, score, is_image)}
-                for field, (metric, words) in _METRICS.items()
-                if score["overall"].get(field) is not None and not (is_image and field == "exact_match")
+                metric(score, field)
+                for field in _METRICS
+                if field in score["overall"] and not (is_image and field == "exact_match")
             ],
         }
         for score in about["scores"]
@@ -284,28 +282,6 @@ def _front_matter(about: dict[str, Any]) -> str:
     if results:
         content["model-index"] = [{"name": about["run"], "results": results}]
     return "\n".join(f"{name}: {json.dumps(value)}" for name, value in content.items())
-
-
-def _named(words: str, score: dict[str, Any], is_image: bool) -> str:
-    """The name of a metric in words, with the decoding. An image has one label, and nothing to decode."""
-    of_images = words.replace("token accuracy", "accuracy").replace("token", "image")
-    return of_images if is_image else f"{words}, {_DECODINGS[score['decode']]}"
-
-
-def _scores(about: dict[str, Any]) -> str:
-    """The table of scores; empty if there are none."""
-    is_image = about["dataset"].get("image") is not None
-    accuracy = "accuracy" if is_image else "token accuracy"
-    heads = ["dataset", "split", "decoding", f"{accuracy} (%)", "exact match (%)", "cross-entropy (nats)", "rows"]
-    rows = [heads, ["---"] * 3 + ["---:"] * 4]
-    for score in about["scores"]:
-        overall, nats = score["overall"], score["overall"].get("cross_entropy")
-        shares = [f"{100 * overall.get(name, 0):.2f}" for name in ("token_accuracy", "exact_match")]
-        numbers = [*shares, "" if nats is None else f"{nats:.4f}", str(overall["rows"])]
-        rows.append([markdown(score["dataset"]), score["split"], _DECODINGS[score["decode"]], *numbers])
-    if is_image:  # nothing is decoded, and an image has one label
-        rows = [[*row[:2], row[3], *row[5:]] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) if about["scores"] else ""
 
 
 def _first_paragraph(task: str) -> str:

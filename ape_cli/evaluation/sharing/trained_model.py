@@ -172,12 +172,12 @@ class TrainedModel:
 
     def _ids(self, row: str | Sequence[str]) -> np.ndarray:
         """The ids of the symbols of a source, uint16 [N]. Raises `UsageError` for an unknown symbol."""
-        known = {name: number for number, name in enumerate(self.vocabulary) if number >= FIRST_SYMBOL}
+        ids = {name: number for number, name in enumerate(self.vocabulary) if number >= FIRST_SYMBOL}
         words = row.split() if isinstance(row, str) else list(row)
         for word in words:
-            if word not in known:
-                raise unknown("symbol", str(word), known)
-        return np.array([known[word] for word in words], dtype=np.uint16)
+            if word not in ids:
+                raise unknown("symbol", str(word), ids)
+        return np.array([ids[word] for word in words], dtype=np.uint16)
 
     def _written(
         self, batches: Iterable[SequenceBatch], task: BaseTask | None, reading: PositionReading
@@ -222,8 +222,8 @@ def _window(ids: list[np.ndarray], max_tokens: int, reading: PositionReading) ->
     count = len(ids)
     size = np.array([len(row) for row in ids], dtype=np.int64)
     room = None if reading.positions is None else reading.positions.room(size + 1)
-    most = np.full(count, max_tokens) if room is None else np.minimum(room, max_tokens)
-    answers = [np.full(tokens - 1, FIRST_SYMBOL, np.uint16) for tokens in most]  # `collate` adds the place of EOS
+    places = np.full(count, max_tokens) if room is None else np.minimum(room, max_tokens)
+    answers = [np.full(tokens - 1, FIRST_SYMBOL, np.uint16) for tokens in places]  # `collate` adds the place of EOS
     return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if reading.tagged else answers))
 
 

@@ -27,17 +27,12 @@ def test_the_card_names_the_file_of_an_own_scheme(of_words: Both, monkeypatch: p
     assert "install the package of `numpy`" in model_card(model.about, model.vocabulary)
 
 
-@pytest.mark.parametrize("part", ["scheme 't5'", "attention 'dot'"])
-def test_a_missing_file_is_named(of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+def test_a_missing_file_is_named(of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     export(of_words[0], tmp_path / "out")
-    package = ape_cli.position if part.startswith("scheme") else ape_cli.attention
-    file = "ape_cli/position/t5.py" if part.startswith("scheme") else "ape_cli/attention/dot.py"
-    monkeypatch.setattr(package, "names", lambda: ["rope"])
-    with pytest.raises(RunError, match=f"{part} is not part of ape, and its file is missing here") as caught:
+    monkeypatch.setattr(position, "names", lambda: ["rope"])
+    with pytest.raises(RunError, match="scheme 't5' is not part of ape, and its file is missing here") as caught:
         ape_cli.load(tmp_path / "out")
-    assert str(caught.value.got).startswith(f"no {file} in ")
-    assert f"get {file} from" in str(caught.value.fix)
-    assert "PYTHONPATH" in str(caught.value.fix)
+    assert "get ape_cli/position/t5.py from" in str(caught.value.fix)
 
 
 def test_an_export_with_another_file_is_not_loaded(
@@ -48,15 +43,9 @@ def test_an_export_with_another_file_is_not_loaded(
     digest = "a" * 64
     monkeypatch.setattr(plugins, "digest", lambda found: digest)
     monkeypatch.setattr(run, "_record", run.read().model_copy(update={"own_files": {"scheme 't5'": digest}}))
-    out = tmp_path / "out"
-    assert export(run, out)["own_files"] == {"scheme 't5'": digest}
-    assert f"The SHA-256 of its code is `{digest}`." in (out / "README.md").read_text()
-    assert ape_cli.load(out).about["own_files"] == {"scheme 't5'": digest}
+    export(run, tmp_path)
+    assert f"The SHA-256 of its code is `{digest}`." in (tmp_path / "README.md").read_text()
+    assert ape_cli.load(tmp_path).about["own_files"] == {"scheme 't5'": digest}
     monkeypatch.setattr(plugins, "digest", lambda found: "b" * 64)
-    with pytest.raises(RunError, match="the code of scheme 't5' is not that of the model") as caught:
-        ape_cli.load(out)
-    assert (caught.value.got, caught.value.allowed) == (f"sha256 {'b' * 64}", f"sha256 {digest}")
-    assert "get the file with this SHA-256 from the author" in str(caught.value.fix)
-    monkeypatch.setattr(plugins, "is_user_class", lambda found: False)  # a part of the package has its name meanwhile
-    with pytest.raises(RunError, match="is not that of the model"):
-        ape_cli.load(out)
+    with pytest.raises(RunError, match="the code of scheme 't5' is not that of the model"):
+        ape_cli.load(tmp_path)

@@ -80,7 +80,7 @@ def test_several_datasets_at_once(here: Path) -> None:
         path.unlink()
     for name in ("long", "short"):
         err = ape("eval", "--data", name, "--decode", "greedy")[1]
-        assert "left out: 1 finished run of another task, structure or vocabulary than this dataset" in err
+        assert "left out: finished runs of another task, structure or vocabulary: 1" in err
     assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
     named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
     assert len(named) == 1

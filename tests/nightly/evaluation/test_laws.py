@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -12,83 +11,16 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.attention import dot, linear
 from ape_cli.evaluation import laws
-from ape_cli.position.alibi import Alibi
-from ape_cli.position.learned import Learned
 from ape_cli.position.orthogonal import Orthogonal
 from ape_cli.position.relative import Relative
 from ape_cli.position.rope import Rope
 from ape_cli.position.t5 import T5
 from ape_cli.position.tree import ShivQuirkTree
-from ape_cli.structure import Grid, Seq, Tree
+from ape_cli.structure import Grid
 from tests.evaluation.test_laws import FEW, check_claims, without_mask
 
-
-def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wrong: object) -> set[str]:
-    """Replaces a hook of a class with a wrong function and returns the laws that fail."""
-    monkeypatch.setattr(kind, hook, wrong)
-    return {f.law for f in laws.check(name) if not f.holds}
-
-
-def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Rope.rotate
-
-    def rotate(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
-        return right(self, x, context if side == "query" else position.Context(-context.positions), side)
-
-    assert broken(monkeypatch, "rope", Rope, "rotate", rotate) == {"relative"}
-
-
-def test_positions_off_by_one_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Orthogonal.prepare
-
-    def prepare(self: Orthogonal, at: Tensor, *rest: Any) -> Any:
-        return right(self, at + 1, *rest)
-
-    found = broken(monkeypatch, "orthogonal-tree", Orthogonal, "prepare", prepare)
-    assert {"composition", "inverse", "round trip"} <= found
-
-
-@pytest.mark.parametrize("only_decoder", [False, True])
-def test_an_embedding_without_the_tokens_is_found(monkeypatch: pytest.MonkeyPatch, only_decoder: bool) -> None:
-    """It returns the positions in place of the tokens, everywhere or in the decoder alone."""
-    right = Learned.embed
-
-    def embed(self: Learned, x: Tensor, context: position.Context) -> Tensor:
-        return right(self, x if only_decoder and not context.causal else 0 * x, context)
-
-    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"hooks"}
-
-
-def test_a_dead_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ShivQuirkTree.vectors
-    found = broken(monkeypatch, "tree", ShivQuirkTree, "vectors", lambda self, at: right(self, at).detach())
-    assert found == {"gradients"}
-
-
-def test_a_ring_that_does_not_close_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ape_cli.position._powers import Powers, Ring
-
-    monkeypatch.setattr(laws, "examples", lambda _: ["cyclic(6)"])  # only the ring, to save time
-    found = broken(monkeypatch, "orthogonal", Ring, "angle", Powers.angle)
-    assert found == set()  # up to rounding the ring still closes
-    monkeypatch.setattr(
-        Ring, "unit", lambda self: 0.99 * (self.multiples(None).double() * 1.0472).expand(self.heads, -1)
-    )
-    assert {f.law for f in laws.check("orthogonal") if not f.holds} == {"period"}
-
-
-def test_a_scheme_that_raises_is_a_finding_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Alibi, "bias", lambda *_: 1 / 0)
-    found = list(laws.check("alibi"))
-    assert {f.law for f in found if not f.holds} == set(position.RULES)
-    assert all("ZeroDivisionError: division by zero" in str(f.trouble) for f in found if not f.holds)
-    monkeypatch.setattr(position, "RULES", {})
-    found = list(laws.check("alibi"))
-    assert {f.law for f in found if not f.holds} >= {"relative", "causality"}
-    assert all(f.trouble == "ZeroDivisionError: division by zero" for f in found if not f.holds)
-
-
-STACK, RIGHT = ShivQuirkTree.stack, {"relative": Relative.bias, "t5": T5.bias, "rope": Rope.rotate}
+STACK, PREPARE = ShivQuirkTree.stack, Orthogonal.prepare
+RIGHT = {"relative": Relative.bias, "t5": T5.bias, "rope": Rope.rotate}
 
 
 def clipped(self: Relative, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor:
@@ -108,6 +40,11 @@ def only_at_home(self: Rope, x: Tensor, context: position.Context, side: positio
     return x if context.causal else RIGHT["rope"](self, x, context, side)
 
 
+def the_other_way(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
+    """A wrong rotation: keys are turned against queries."""
+    return RIGHT["rope"](self, x, context if side == "query" else position.Context(-context.positions), side)
+
+
 def dropped_early(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     """Wrong attention: dropout acts on the scores, so that a dropped row attends to masked keys."""
     scores = scores if link.mask is None else scores.masked_fill(~link.mask, -1e9)
@@ -120,6 +57,14 @@ def dropped_early(scores: Tensor, v: Tensor, link: attention.AttentionContext, d
         ("relative", Relative, "bias", clipped, {"relative"}),
         ("t5", T5, "bias", absolute, {"relative"}),
         ("rope", Rope, "rotate", only_at_home, {"relative", "reach"}),
+        ("rope", Rope, "rotate", the_other_way, {"relative"}),
+        (
+            "orthogonal-tree",
+            Orthogonal,
+            "prepare",
+            lambda self, at, *of: PREPARE(self, at + 1, *of),
+            {"composition"},
+        ),
         ("tree", ShivQuirkTree, "stack", lambda self, at: STACK(self, at).flip(-1), {"round trip"}),
         ("tree", ShivQuirkTree, "stack", lambda self, at: STACK(self, at).flip(-2), {"round trip"}),
         ("dot", dot, "average", dropped_early, {"causality"}),
@@ -135,19 +80,10 @@ def test_subtle_mistakes_are_found(
     assert laws_broken <= {f.law for f in laws.check(name) if not f.holds}
 
 
-@pytest.mark.parametrize("wrong", [lambda x, y: 2 * (x != y), lambda x, y: 7 + 0 * (x - y)])
-def test_a_wrong_distance_is_found(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Tensor, Tensor], Tensor]) -> None:
-    for kind, name in ((Seq, "rope"), (Tree, "tree")):
-        monkeypatch.setattr(kind, "distance", lambda self, x, y: wrong(x, y))
-        assert "locality" in {f.law for f in laws.check(name) if not f.holds}
-
-
 @pytest.mark.parametrize(
     ("wrong", "laws_broken"),
     [
         (lambda self, x, y: ((1.0 * (x - y)) ** 2).sum(-1), {"locality", "distance"}),  # without the square root
-        (lambda self, x, y: 1.0 * (x - y).abs().amax(-1), {"locality", "distance"}),  # the maximum of the two axes
-        (lambda self, x, y: 1.0 * (x - y).clamp(min=0).sum(-1), {"locality", "distance"}),  # one direction only
         (lambda self, x, y: 1.0 * (x**2 - y**2).abs().sum(-1).sqrt(), {"locality", "distance", "relative"}),
         (lambda self, x, y: 0.9 * (x - y).abs().sum(-1), {"locality"}),  # still between path / sqrt(2) and path
     ],
