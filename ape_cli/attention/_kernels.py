@@ -62,8 +62,3 @@ class Kernel(AttentionType):
         scores = self.kernel(*in_units(scheme, q, k, context, self.unit(q.shape[-1])))
         bias = scheme.bias(q, context.q_context, context.k_context)
         return average(adjusted(scores, bias, context), v, context, dropout)
-
-    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
-        """All weights are kept, and the scores of a layer are needed beside them."""
-        pairs = q.shape[:-1].numel() * k.shape[-2]
-        return pairs, pairs

@@ -218,14 +218,6 @@ class AttentionType(ABC):
         `dropout`: the dropout probability of the attention weights, 0 in evaluation.
         """
 
-    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
-        """At least how many numbers a training step has in memory for pairs of a query and a key.
-
-        The first is what each layer keeps for its backward pass, and the second is what one layer needs beside them.
-        Of q, [B, H, M, K], and k, [B, H, N, K], only shapes, device and dtype count. The default is none.
-        """
-        return 0, 0
-
 
 def names() -> list[str]:
     """The names of all kinds: of the files in `ape_cli/attention/`, here and in folders on the Python path."""

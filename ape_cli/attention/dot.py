@@ -85,23 +85,6 @@ class Dot(AttentionType):
             return each_block(attended, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return attended(q, rotated_q, rotated_k, v, context)
 
-    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
-        """All weights are kept, or those of a block are needed at a time, or torch's kernel keeps its mask."""
-        queries, keys = q.shape[-2], k.shape[-2]
-        pairs, rows = queries * keys, q.shape[:-2].numel()  # of all heads
-        decays, biased = scheme.shape.decay != 1.0, type(scheme).bias is not Scheme.bias
-        own = type(scheme).logits is not Scheme.logits
-        hidden = pairs + pairs // 4 if causal else 0  # the penalty, and the mask, whose elements have a byte
-        beside = pairs if decays else 0
-        if _content_in_blocks(q, k) if own else _in_blocks(scheme, q, k, decays=decays):
-            size = min(queries, _block(q, k))
-            seen = max(0, keys - size) if causal else keys  # by the last block of full size
-            return 0, beside + (hidden if own else 0) + 2 * rows * size * seen  # scores and weights
-        bias = q.new_empty(0).requires_grad_(any(True for _ in scheme.parameters())) if biased else None
-        if own or backend(q, bias, q if decays else None, dropout) == "plain":
-            return rows * pairs, rows * pairs + beside + hidden
-        return pairs if biased or causal else 0, pairs // 4 if causal else 0
-
 
 def _of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
     """The mean of values, weighted by the softmax of the scheme's own scores. [B, H, M or N, K] -> [B, H, M, K]

@@ -38,8 +38,3 @@ class SoftmaxFree(AttentionType):
         if context.mask is not None:
             weights = weights.masked_fill(~context.mask, 0.0)
         return drop(weights, dropout).to(v.dtype) @ v
-
-    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
-        """All weights are kept, and the distances of a layer are needed beside them."""
-        pairs = q.shape[:-1].numel() * k.shape[-2]
-        return pairs, pairs

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, folder_options
-from ape_cli.cli.console import print_commands, print_json, print_note, print_result, user_error
+from ape_cli.cli._app import command, existing_dataset
+from ape_cli.cli.console import print_json, print_note, print_result, user_error
 from ape_cli.cli.options import Folders, Json, Place, place
 from ape_cli.core import extras, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError, left_out
@@ -32,7 +32,7 @@ def doctor(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Show versions, missing optional packages, machine, folders and leftovers. Changes nothing."""
+    """Show versions, missing optional packages, machine and folders. Changes nothing."""
     runtime.share_cores()
     from importlib import metadata  # slow to import
 
@@ -40,7 +40,6 @@ def doctor(
     from ape_cli.models.speed import measure
     from ape_cli.runs.record import commit
 
-    runs, leftovers = _content(folders)
     needed: dict[str, str | None] = dict.fromkeys(_NEEDED)
     for name in _NEEDED:
         with suppress(metadata.PackageNotFoundError):
@@ -49,8 +48,10 @@ def doctor(
         "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
         "absent": extras.absent(),
         "machine": _machine(),
-        "folders": {"results": _folder(folders.results) | runs, "datasets": _folder(folders.datasets)},
-        "leftovers": leftovers,
+        "folders": {
+            "results": _folder(folders.results) | _counts(folders.results),
+            "datasets": _folder(folders.datasets),
+        },
     }
     if speed:
         report["speed"] = [dataclasses.asdict(one) for one in measure(choose_device("auto"))]
@@ -69,10 +70,6 @@ def _print(report: dict[str, Any]) -> None:
         print_note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):
         print_result(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
-    print_result(f"left over: {len(report['leftovers']) or 'nothing'}")
-    for left in report["leftovers"]:
-        print_result(f"  {left['where']}: {left['what']}", indent=4)
-        print_commands([f"  {left['fix']}"])
 
 
 def _machine() -> dict[str, Any]:
@@ -105,19 +102,14 @@ def _folder(folder: StoragePath) -> dict[str, Any]:
     return {"at": str(folder.absolute()), "exists": "yes" if folder.exists() else "no", "free": free}
 
 
-def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:
-    """The number of runs in each status, and what interrupted commands have left."""
-    from ape_cli.runs import leftovers
+def _counts(results: StoragePath) -> dict[str, int]:
+    """The number of runs in each status."""
     from ape_cli.runs.registry import open_registry
 
-    registry = open_registry(folders.results)
     with left_out() as unreadable:
-        table = registry.runs()
+        table = open_registry(results).runs()
     counts = {f"runs {status}": count for status, count in sorted(table["status"].value_counts().iter_rows())}
-    counts |= {"runs unreadable": len(unreadable)} if unreadable else {}
-    words = folder_options(folders.results), folder_options(datasets=folders.datasets)
-    left = [*leftovers.of_runs(registry, *words), *leftovers.of_datasets(folders.datasets)]
-    return counts, [dataclasses.asdict(one) for one in left]
+    return counts | ({"runs unreadable": len(unreadable)} if unreadable else {})
 
 
 @command("ape verify")

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import attention
-from ape_cli.attention import Attention, AttentionContext, AttentionType, KVCache
+from ape_cli.attention import AttentionContext, AttentionType, KVCache
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.models.transformer import Layer, SequenceModel, initialise, taken
+from ape_cli.models.transformer import SequenceModel, initialise, taken
 from ape_cli.position import Context, Scheme
 
 
@@ -69,11 +69,6 @@ class DecoderOnly(SequenceModel):
         if self.sides is not None:
             nn.init.normal_(self.sides, generator=generator)  # as large as the scaled embeddings
         initialise(self.decoder, generator)
-
-    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
-        """One of each layer, over a source or a target at least."""
-        count = max(source, target)
-        return [(layer.self_attention, count, count, True) for layer in self.decoder if isinstance(layer, Layer)]
 
     def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
         """The embedded source, [B, N, D], which no layer has read yet, and its context."""

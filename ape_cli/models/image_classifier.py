@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import Attention, AttentionContext, AttentionType
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.attention._layers import Dropout
 from ape_cli.experiment.reading import Tokenising
 from ape_cli.models.transformer import Layer, Model, initialise
@@ -104,11 +104,6 @@ class Classifier(Model):
         nn.init.kaiming_normal_(self.tokeniser.convolution.weight, nonlinearity="relu", generator=generator)
         for part in (self.encoder, self.pool, self.head):
             initialise(part, generator)
-
-    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
-        """One of each layer, over the tokens of an image; the arguments have no effect."""
-        count = self.positions.shape[1]
-        return [(layer.self_attention, count, count, False) for layer in self.encoder if isinstance(layer, Layer)]
 
     def tokens(self, pixels: Tensor) -> Tensor:
         """The tokens of images, before positions are added. uint8 [B, H, W, C] -> [B, N, D]"""

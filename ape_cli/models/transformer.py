@@ -168,13 +168,6 @@ class Model(nn.Module, ABC):
         self.attention_type = attention_type or attention.make()
         self.scheme = scheme
 
-    @abstractmethod
-    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
-        """Each attention, with its numbers of queries and of keys, and whether it is causal.
-
-        `source` and `target` are the numbers of tokens of the longest row of a batch.
-        """
-
 
 class SequenceModel(Model):
     """Base class of the models for sequences, trees and grids. Input and output share the embeddings.
@@ -304,17 +297,6 @@ class Transformer(SequenceModel):
         self._draw_embeddings(generator)
         for stack in (self.encoder, self.decoder):
             initialise(stack, generator)
-
-    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
-        """Those of the encoder, and two of each layer of the decoder."""
-        encoder, decoder = (
-            [layer for layer in stack if isinstance(layer, Layer)] for stack in (self.encoder, self.decoder)
-        )
-        return [
-            *((layer.self_attention, source, source, False) for layer in encoder),
-            *((layer.self_attention, target, target, True) for layer in decoder),
-            *((layer.cross_attention, target, source, False) for layer in decoder),
-        ]
 
     def encode(
         self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None

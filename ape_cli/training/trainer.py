@@ -46,7 +46,6 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
-from ape_cli.training.least_memory import check_memory
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.schedule import earlier_schedule, learning_rate, schedule, validates
 
@@ -77,8 +76,7 @@ class Trainer:
 
         Raises:
             DataError: A split is empty.
-            UsageError: The precision or the compilation is not possible on the device, or a step needs more memory
-                than there is.
+            UsageError: The precision or the compilation is not possible on the device.
             RunError: The stored state does not fit the run.
         """
         config, data, device = experiment.config, experiment.data, execution.device
@@ -102,7 +100,6 @@ class Trainer:
                 compile_around(self.model)
             self.optimiser = _optimiser(config, self.model, device)
             self.progress, self.best = self._restored(new)  # the best weights are on the CPU
-            check_memory(self.model, config, self.train, self.progress, device, execution.group.size)
         self.parallel = execution.group.parallel(self.model)
         # the steps of several processes wait for one another, so they are not recorded
         waits = self.model.scheme.waits_for_positions and config.positions != PLAIN

@@ -1,10 +1,9 @@
-"""`ape doctor` and `ape verify`: versions, machine, folders, what interrupted commands left, and damaged files."""
+"""`ape doctor` and `ape verify`: versions, machine, folders and damaged files."""
 
 from __future__ import annotations
 
 import json
 import platform
-import shlex
 import shutil
 import tomllib
 from pathlib import Path
@@ -16,7 +15,6 @@ import ape_cli
 from ape_cli.core import extras
 from ape_cli.data.loader import Dataset
 from ape_cli.models import speed
-from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT, ape
 from tests.reports.test_aggregation import add
 
@@ -32,10 +30,8 @@ def test_it_shows_versions_machine_and_folders(here: Path) -> None:
     assert found["folders"]["results"]["at"] == str(here / "results")
     assert found["folders"]["results"]["runs finished"] == 1
     assert found["folders"]["datasets"]["exists"] == "no"
-    assert found["leftovers"] == []
     shown = ape("doctor")[0]
     assert "runs finished 1" in shown
-    assert "left over: nothing" in shown
 
 
 def test_one_line_names_what_is_optional_and_absent(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,43 +55,6 @@ def test_it_measures_products_on_request(here: Path, monkeypatch: pytest.MonkeyP
     shown = ape("doctor", "--speed")[0]
     assert "linear layer (6400 x 128)(128 x 512), fp32: " in shown
     assert "GFLOP/s" in shown
-
-
-def test_it_finds_what_was_left(here: Path) -> None:
-    """Runs that are not finished, a dataset without a manifest, and a temporary file of a killed process."""
-    for seed in (1, 2, 3):
-        add(here / "results", "rope", 0.5, seed)
-    stopped, failed, damaged = open_registry("results")
-    stopped.update(status="running")
-    failed.update(status="failed")
-    (damaged.folder / "run.json").write_text("{")
-    (here / "results/runs/copy-rope-9-00000000").mkdir()
-    (here / "datasets/half/data").mkdir(parents=True)
-    (here / "datasets/half/data/train-00000-of-00002.parquet").touch()
-    (here / "datasets/half/.a.0123456789abcdef.tmp").write_bytes(b"1234")
-    (here / "datasets/mine").mkdir()
-    found = {left["where"]: left for left in json.loads(ape("doctor", "--json")[0])["leftovers"]}
-    assert found[str(stopped.folder)]["what"] == "the run was stopped"
-    assert found[str(stopped.folder)]["fix"].endswith("run.json --resume")
-    assert found[str(failed.folder)]["what"] == "the run failed"
-    assert f"ape rm {damaged.name}" in found[str(damaged.folder)]["fix"]
-    assert "never started" in found["results/runs/copy-rope-9-00000000"]["what"]
-    assert found["datasets/half"]["what"] == "the dataset is not complete"
-    assert "4 bytes" in found["datasets/half/.a.0123456789abcdef.tmp"]["what"]
-    assert len(found) == 6
-
-
-def test_what_helps_is_a_command_that_works(here: Path) -> None:
-    """Also in other folders, with a blank in their names."""
-    folders = ["--results", "my results", "--datasets", "my data"]
-    ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--device", "cpu", "--no-eval", *folders)
-    (run,) = open_registry("my results")
-    run.update(status="failed")
-    (left,) = json.loads(ape("doctor", *folders, "--json")[0])["leftovers"]
-    assert left["fix"].startswith("train it again: ape train --config ")
-    ape(*shlex.split(left["fix"].partition(": ape ")[2]))
-    assert run.status == "finished"
-    assert not Path("datasets").exists()
 
 
 def test_all_datasets_are_checked(words: Dataset, here: Path) -> None:
