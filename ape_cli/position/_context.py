@@ -4,12 +4,9 @@ A context computes what the layers share, and keeps it for them. A layer may be 
 in the forward pass, and again in the backward pass. So a kept value is used only where its graph is of use:
 
 - A value that was computed without a graph is not used where gradients are recorded, nor the other way around.
-- A value of the forward pass is not used within a backward pass. A checkpoint that is reentrant has a backward pass
-  of its own for each layer, which frees the graph of what it used.
+- Nothing is kept in a backward pass, which may free the graph of each layer by itself (a reentrant checkpoint does).
 - The graph of a value is kept apart from those of the layers, by hooks of its own for the tensors that it saves. A
   checkpoint therefore does not count them as tensors of the layer that was the first to need the value.
-- When a backward pass reads such a tensor, values from before are not used again. So a context can be used again in
-  the next step of training.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -40,18 +37,6 @@ class lazy(cached_property[T]):  # noqa: N801 # used as a decorator
         self.lock = nullcontext()
 
 
-class _Reads:
-    """How many tensors that kept values had saved were read by backward passes."""
-
-    count: ClassVar[int] = 0
-
-
-class _Kept(NamedTuple):
-    value: Any
-    held: Context | None  # kept alive, so that its id is not used again
-    reads: int  # `_Reads.count` when the value was computed
-
-
 @dataclass(frozen=True)
 class Context:
     """Positions, prepared for the hooks of a scheme. `Scheme.context` creates one.
@@ -70,7 +55,7 @@ class Context:
     prepare: Callable[[Context, Context], Any] | None = None  # computes `state`
     causal: bool = False  # whether each position sees only itself and earlier ones, as in a decoder
     plan: PositionPlan | None = None  # computed on the host, together with the batch
-    _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def cached(self, other: Context, compute: Callable[[Context, Context], Any]) -> Any:
         """`compute(self, other)`, computed on the first call and kept for later calls with the same function.
@@ -78,9 +63,8 @@ class Context:
         Layers use it to share results that depend on a pair of contexts. A method is the same as long as its object is.
         A lambda or a local function that is created in each call is a new function each time, so nothing is shared.
 
-        Gradients are right if layers are checkpointed, and if the context is used for several backward passes. In a
-        backward pass, checkpointed layers compute the value again. In a compiled function nothing is kept: the compiler
-        computes equal expressions once.
+        A context serves one forward pass and its backward passes. In a backward pass, checkpointed layers compute the
+        value again. In a compiled function nothing is kept: the compiler computes equal expressions once.
 
         >>> import torch
         >>> context = Context(torch.tensor([[1, 2, 4]]))
@@ -95,14 +79,16 @@ class Context:
         """
         if torch.compiler.is_compiling():
             return compute(self, other)
-        key = compute, id(other), _phase()
-        kept = self._pairs.get(key)
-        if kept is None or kept.reads != _Reads.count:
-            with kept_apart():
-                value = compute(self, other)
-            # a reference to `self` would never be released
-            kept = self._pairs[key] = _Kept(value, None if other is self else other, _Reads.count)
-        return kept.value
+        key = compute, id(other), torch.is_grad_enabled()
+        in_backward = torch._C._current_graph_task_id() != -1
+        if not in_backward and key in self._kept:
+            return self._kept[key][0]
+        with kept_apart():
+            value = compute(self, other)
+        if not in_backward:
+            # `other` is kept alive, so that its id is not used again; a reference to `self` would never be released
+            self._kept[key] = value, None if other is self else other
+        return value
 
     @property
     def state(self) -> Any:
@@ -113,9 +99,9 @@ class Context:
         if self.prepare is None:
             return None
         if torch.compiler.is_compiling():
-            for (compute, _, phase), kept in self._pairs.items():
-                if compute is self.prepare and (phase == "forward") == torch.is_grad_enabled():
-                    return kept.value
+            for (compute, _, recorded), (value, _) in self._kept.items():
+                if compute is self.prepare and recorded == torch.is_grad_enabled():
+                    return value
         return self.cached(self, self.prepare)
 
     def part(self, begin: int, end: int) -> Context:
@@ -142,31 +128,19 @@ def reads_values(x: Tensor) -> bool:
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _phase() -> Literal["forward", "backward", "no graph"]:
-    """Whether gradients are recorded, and whether this is within a backward pass, as in a checkpointed layer."""
-    if not torch.is_grad_enabled():
-        return "no graph"
-    return "forward" if torch._C._current_graph_task_id() == -1 else "backward"
-
-
 @contextmanager
 def kept_apart() -> Iterator[None]:
     """Within this context, compute what layers share: a checkpoint around it sees neither saved tensors nor operations.
 
-    Saved tensors are counted when they are read. (Only a selective checkpoint looks at operations.)
+    (Only a selective checkpoint looks at operations.)
     """
     selective = any(type(mode).__module__ == checkpoint.__name__ for mode in _get_current_dispatch_mode_stack())
     allowed = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None  # not within torch.func
     with (
         _disable_current_modes() if selective else nullcontext(),
-        saved_tensors_hooks(lambda x: x, _count_read) if allowed else nullcontext(),
+        saved_tensors_hooks(lambda x: x, lambda x: x) if allowed else nullcontext(),
     ):
         yield
-
-
-def _count_read(x: Tensor) -> Tensor:
-    _Reads.count += 1
-    return x
 
 
 @dataclass(frozen=True)

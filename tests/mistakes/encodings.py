@@ -194,8 +194,8 @@ any single row of positions assumed to be consecutive
   + return first
 a result of one pair of contexts given to another pair
   Context.cached  position/test_context.py::test_a_pair_s_own
-  - key = compute, id(other), _phase()
-  + key = compute, _phase()
+  - key = compute, id(other), torch.is_grad_enabled()
+  + key = compute, torch.is_grad_enabled()
 the basis in the projection of one side only
   Attention._projected  position/test_frame.py::test_projections_in_the_frame_change_nothing
   - query, key, value = (self.query, q_basis), (self.key, k_basis), (self.value, None)

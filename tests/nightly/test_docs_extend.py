@@ -32,7 +32,7 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
 
 def test_the_example_of_content_is_one_new_file(tmp_path: Path) -> None:
     ape = elsewhere(tmp_path, FOX, EXAMPLES[FOX])
-    assert "12 of 12 rules and laws hold" in ape("check", "fox").stdout
+    assert "11 of 11 rules and laws hold" in ape("check", "fox").stdout
     words = ("train", "--scheme", "fox", "--task", "reverse", "--preset", "tiny")
     assert "reverse-fox-42-" in ape(*words, "--model", "decoder").stdout
     assert "acts only in causal attention" in ape(*words, code=2).stderr
@@ -40,7 +40,7 @@ def test_the_example_of_content_is_one_new_file(tmp_path: Path) -> None:
 
 def test_the_example_attention_is_one_new_file(tmp_path: Path) -> None:
     ape = elsewhere(tmp_path, ATTENTION, EXAMPLES[ATTENTION])
-    assert "18 of 18 rules and laws hold" in ape("check", "cosine").stdout
+    assert "14 of 14 rules and laws hold" in ape("check", "cosine").stdout
     words = ("train", "--scheme", "rope", "--attention", "cosine", "--task", "copy", "--preset", "tiny")
     assert "copy-rope-42-" in ape(*words).stdout
 
