@@ -7,6 +7,8 @@ in the forward pass, and again in the backward pass. So a kept value is used onl
 - Nothing is kept in a backward pass, which may free the graph of each layer by itself (a reentrant checkpoint does).
 - The graph of a value is kept apart from those of the layers, by hooks of its own for the tensors that it saves. A
   checkpoint therefore does not count them as tensors of the layer that was the first to need the value.
+- When a backward pass reads such a tensor, values from before are not used again. So a context can be used again in
+  the next step of training.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -35,6 +37,18 @@ class lazy(cached_property[T]):  # noqa: N801 # used as a decorator
         """Replace the lock. `compute`: the method that computes the value."""
         super().__init__(compute)
         self.lock = nullcontext()
+
+
+class _Reads:
+    """How many tensors that kept values had saved were read by backward passes."""
+
+    count: ClassVar[int] = 0
+
+
+class _Kept(NamedTuple):
+    value: Any
+    held: Context | None  # kept alive, so that its id is not used again
+    reads: int  # `_Reads.count` when the value was computed
 
 
 @dataclass(frozen=True)
@@ -63,8 +77,9 @@ class Context:
         Layers use it to share results that depend on a pair of contexts. A method is the same as long as its object is.
         A lambda or a local function that is created in each call is a new function each time, so nothing is shared.
 
-        A context serves one forward pass and its backward passes. In a backward pass, checkpointed layers compute the
-        value again. In a compiled function nothing is kept: the compiler computes equal expressions once.
+        Gradients are right if layers are checkpointed, and if the context is used for several backward passes. In a
+        backward pass, checkpointed layers compute the value again. In a compiled function nothing is kept: the compiler
+        computes equal expressions once.
 
         >>> import torch
         >>> context = Context(torch.tensor([[1, 2, 4]]))
@@ -81,13 +96,13 @@ class Context:
             return compute(self, other)
         key = compute, id(other), torch.is_grad_enabled()
         in_backward = torch._C._current_graph_task_id() != -1
-        if not in_backward and key in self._kept:
-            return self._kept[key][0]
+        if not in_backward and key in self._kept and self._kept[key].reads == _Reads.count:
+            return self._kept[key].value
         with kept_apart():
             value = compute(self, other)
         if not in_backward:
-            # `other` is kept alive, so that its id is not used again; a reference to `self` would never be released
-            self._kept[key] = value, None if other is self else other
+            # a reference to `self` would never be released
+            self._kept[key] = _Kept(value, None if other is self else other, _Reads.count)
         return value
 
     @property
@@ -99,9 +114,9 @@ class Context:
         if self.prepare is None:
             return None
         if torch.compiler.is_compiling():
-            for (compute, _, recorded), (value, _) in self._kept.items():
+            for (compute, _, recorded), kept in self._kept.items():
                 if compute is self.prepare and recorded == torch.is_grad_enabled():
-                    return value
+                    return kept.value
         return self.cached(self, self.prepare)
 
     def part(self, begin: int, end: int) -> Context:
@@ -132,15 +147,20 @@ def reads_values(x: Tensor) -> bool:
 def kept_apart() -> Iterator[None]:
     """Within this context, compute what layers share: a checkpoint around it sees neither saved tensors nor operations.
 
-    (Only a selective checkpoint looks at operations.)
+    Saved tensors are counted when they are read. (Only a selective checkpoint looks at operations.)
     """
     selective = any(type(mode).__module__ == checkpoint.__name__ for mode in _get_current_dispatch_mode_stack())
     allowed = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None  # not within torch.func
     with (
         _disable_current_modes() if selective else nullcontext(),
-        saved_tensors_hooks(lambda x: x, lambda x: x) if allowed else nullcontext(),
+        saved_tensors_hooks(lambda x: x, _count_read) if allowed else nullcontext(),
     ):
         yield
+
+
+def _count_read(x: Tensor) -> Tensor:
+    _Reads.count += 1
+    return x
 
 
 @dataclass(frozen=True)

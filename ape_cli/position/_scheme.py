@@ -320,8 +320,10 @@ class FastScheme(Scheme):
         raise NotImplementedError
 
     def _prepared(self, context: Context, shared_with: Context | None) -> Context:
+        positions, plan = context.positions, context.plan  # `prepare` must not refer to its own context
+
         def prepare(*_: Context) -> Any:
-            return self.prepare(context.positions, context.plan, shared_with.state if shared_with else None)
+            return self.prepare(positions, plan, shared_with.state if shared_with else None)
 
         if torch.compiler.is_compiling():
             state = prepare()

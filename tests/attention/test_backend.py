@@ -81,19 +81,6 @@ def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype, hidden: b
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
 
 
-@pytest.mark.parametrize("name", ["none", "alibi", "rope"])
-def test_backends_have_the_same_gradients(name: str) -> None:
-    scheme, found = scheme_of(name, 1.0), []
-    for chosen in ("plain", "fused"):
-        link, count = link_of(scheme, "causal and keys")
-        given = [vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7))]
-        with attention.use_backend(chosen):
-            (Dot().attend(scheme, *given, link, 0.0) ** 2).sum().backward()
-        found.append([x.grad for x in given])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
 def test_what_is_chosen() -> None:
     q, some = torch.zeros(1, H, 4, D // H), torch.zeros(1, 1, 4, 4)
     learned = some.clone().requires_grad_()

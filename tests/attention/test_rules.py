@@ -151,11 +151,3 @@ def test_each_rule_finds_what_breaks_it(
     with pytest.raises(ApeError):
         user_parts.check_once(made, attention.RULES)
     assert rule in {found.law for found in laws.check("mine") if not found.holds}
-
-
-@pytest.mark.parametrize("claim", ["refuses_bias", "refuses_decay", "refuses_content"])
-def test_what_is_refused_need_not_act(kind: Callable[[dict[str, Any]], AttentionType], claim: str) -> None:
-    left_out = {
-        "refuses_bias": without_bias, "refuses_decay": without_decay, "refuses_content": without_own_scores
-    }  # fmt: skip
-    user_parts.check_once(kind({claim: "a reason", "scores": left_out[claim]}), attention.RULES)

@@ -110,9 +110,13 @@ a value of the forward pass used in a checkpointed layer of the backward pass
   - in_backward = torch._C._current_graph_task_id() != -1
   + in_backward = False
 a value that was computed without a graph used where gradients are recorded
-  Context.cached  position/test_checkpointing.py::test_a_value_is_known_by_its_function_and_object
+  Context.cached  position/test_checkpointing.py::test_a_context_that_is_used_again
   - key = compute, id(other), torch.is_grad_enabled()
   + key = compute, id(other)
+a value used again after a backward pass has freed its graph
+  Context.cached  position/test_checkpointing.py::test_a_context_that_is_used_again
+  - self._kept[key].reads == _Reads.count
+  + True
 a value that a checkpoint counts as a part of the first layer
   kept_apart  position/test_checkpointing.py::test_the_gradients_of_plain_layers
   - torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None

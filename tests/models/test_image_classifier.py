@@ -146,15 +146,6 @@ def test_every_parameter_learns(name: str) -> None:
         assert value.grad.abs().sum() > 0, parameter
 
 
-@pytest.mark.parametrize("name", ["sinusoidal", "learned"])
-def test_tokens_and_positions_have_one_scale(name: str) -> None:
-    """At initialisation, neither the content nor the positions dominate the other (for pixels without a pattern)."""
-    made = net(name, TABLE_5, (16, 16, 3))
-    tokens = made.tokens(images(4, (16, 16, 3)))
-    placed = made.scheme.embed(torch.zeros_like(tokens), made.scheme.context(made.positions))
-    assert 0.25 < (tokens.std() / placed.std()).item() < 4
-
-
 def test_stochastic_depth() -> None:
     ones = torch.ones(20_000, 2, 3)
     torch.manual_seed(3)
@@ -165,41 +156,7 @@ def test_stochastic_depth() -> None:
     assert torch.equal(transformer.stochastic_depth(ones, 0.0), ones)
 
 
-def test_stochastic_depth_grows_over_the_layers_and_is_for_training() -> None:
-    made = net("none", layers=5, stochastic_depth=0.1)
-    assert [layer.skip for layer in made.encoder] == pytest.approx([0, 0.025, 0.05, 0.075, 0.1])
-    assert net("none", layers=1, stochastic_depth=0.1).encoder[0].skip == 0
-    deep = net("none", layers=3, stochastic_depth=0.9)
-    assert torch.equal(deep(images()), deep(images()))
-    assert not torch.equal(deep.train()(images(8)), deep(images(8)))
-
-
-def test_attention_dropout_is_of_weights_alone_and_for_training() -> None:
-    made = net("none", attention_dropout=0.5)
-    assert {layer.self_attention.dropout for layer in made.encoder} == {0.5}
-    assert {layer.ff.dropout for layer in made.encoder} == {layer.dropout.p for layer in made.encoder} == {0.0}
-    assert torch.equal(made(images()), made(images()))
-    assert not torch.equal(made.train()(images()), made(images()))
-
-
 # Numbers
-
-
-@pytest.mark.parametrize(
-    ("how", "image", "tokens"),
-    [
-        (TABLE_5, (32, 32), (16, 16)),
-        (TABLE_5, (8, 8), (4, 4)),
-        (PIXELS, (8, 6), (8, 6)),
-        (Tokenising(7, 2, 3, 2), (224, 224), (56, 56)),
-        (TABLE_5, (1, 3), (1, 2)),
-    ],
-)
-def test_tokens_of_an_image(how: Tokenising, image: tuple[int, int], tokens: tuple[int, int]) -> None:
-    assert how.grid(*image) == tokens
-    made = net("none", how, (*image, 3)) if image != (224, 224) else None
-    if made:
-        assert made.tokens(images(1, (*image, 3))).shape[1] == tokens[0] * tokens[1]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from ape_cli import attention
-from ape_cli.evaluation.laws.model import models, sample, scores
 from tests.models.test_image_classifier import SCHEMES, images, net
-from tests.position.test_contract import READS, make
 from tests.position.test_meta_device import spoiled
 
 
@@ -19,21 +16,6 @@ def filled(made: nn.Module, weights: nn.Module) -> Any:
     """A model from the meta device, on the CPU and with the weights of another one."""
     spoiled(made).load_state_dict(weights.state_dict())
     return made.eval()
-
-
-@pytest.mark.parametrize(
-    ("name", "expression", "kind"),
-    [*((*pair, "dot") for pair in READS), *(("matrix-power", "seq", kind) for kind in attention.names())],
-)
-def test_both_models(name: str, expression: str, kind: str) -> None:
-    """With each scheme, and with each kind of attention."""
-    plain = models(make(name, expression), torch.float64, attention.make(kind))
-    with torch.device("meta"):
-        empty = models(make(name, expression, seed=9), torch.float64, attention.make(kind))
-    for one, other in zip(plain, empty, strict=True):
-        ids, at = sample(one.scheme)
-        given = ids, at, torch.ones_like(ids).bool(), ids, at
-        assert torch.equal(scores(filled(other, one), *given), scores(one.eval(), *given))
 
 
 @pytest.mark.parametrize("name", SCHEMES)

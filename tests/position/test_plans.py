@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ape_cli import position, structure
-from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import exponential, fixed_exponential, skew
 from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
@@ -94,15 +93,6 @@ def test_a_plan_changes_nothing(name: str) -> None:
             assert (one is None) == (expected is None)
             if one is not None and expected is not None:
                 assert torch.allclose(one, expected, rtol=0, atol=1e-12)
-
-
-def test_a_plan_keeps_its_parts_where_it_goes() -> None:
-    one, two = torch.ones(2), torch.zeros(3)
-    plan = PositionPlan(first=1, parts=(PositionPlan(tensors=(one,), sizes=(4,)), PositionPlan(tensors=(two,))))
-    moved = plan.changed(lambda t: t + 1)
-    assert [t.tolist() for t in moved.each()] == [[2, 2], [1, 1, 1]]
-    assert moved.key == plan.key
-    assert plan.changed(lambda t: t[:1]).key != plan.key
 
 
 def test_a_fixed_number_of_squarings_gives_the_same_exponential() -> None:

@@ -101,16 +101,6 @@ def test_a_wrong_shape_is_named(monkeypatch: pytest.MonkeyPatch, hook: str, wron
     assert str(caught.value.allowed).endswith(allowed)
 
 
-def test_shapes_that_are_documented_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    for bias in (apart, lambda a, b: apart(a, b)[:1], lambda a, b: None):
-
-        def hook(self: Own, q: Tensor, a: Context, b: Context, bias: Any = bias) -> Tensor | None:
-            found: Tensor | None = bias(a, b)
-            return found if found is None else found[:, None]
-
-        position.check_hooks(own(monkeypatch, changed("bias", hook)))
-
-
 def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     line = inspect.getsourcelines(Table.embed)[1] + 2
     with pytest.raises(ApeError) as caught:

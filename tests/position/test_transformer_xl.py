@@ -43,17 +43,6 @@ def test_scores_of_another_implementation(example: str) -> None:
     assert torch.allclose(found[:, seen], array(given["scores"])[:, seen], atol=1e-12)
 
 
-@pytest.mark.parametrize("example", ["shift", "shift_with_memory"])
-def test_the_relative_shift_of_another_implementation(example: str) -> None:
-    """Their column c belongs to offset klen - 1 - c. After the shift, key j of query i has offset i + memory - j."""
-    given = THEIRS[example]
-    x, shifted = array(given["x"]), array(given["shifted"])
-    for i in range(given["qlen"]):
-        for j in range(given["klen"] - given["qlen"] + i + 1):
-            offset = i + given["klen"] - given["qlen"] - j
-            assert shifted[i, j] == x[i, given["klen"] - 1 - offset]
-
-
 def test_the_four_terms_by_hand() -> None:
     """(a) q k + (b) q W s + (c) u k + (d) v W s, with offsets of both signs."""
     generator = torch.Generator().manual_seed(2)
