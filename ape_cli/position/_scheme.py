@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ape_cli.core import plugins, renamed, user_parts
-from ape_cli.core.errors import ApeError, UsageError, error_text
+from ape_cli.core import renamed, user_parts
+from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import Planner, PositionPlan, run_of
 from ape_cli.position._context import AttentionPair, Context, reads_values
 from ape_cli.structure import Structure, matches
@@ -388,22 +388,10 @@ def global_seed(generator: torch.Generator | None, number: int = 0) -> Iterator[
         yield
 
 
-def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
-    """A scheme of this class and name. Raises `ApeError` if the constructor fails and is not that of ape itself."""
-    what, call_first = f"scheme {name!r} cannot be made", "call super().__init__(shape) first in `__init__`"
-    try:
-        with global_seed(shape.generator):
-            scheme = kind(shape, **options)
-    except ApeError:
-        raise
-    except (Exception, SystemExit) as error:
-        if not plugins.is_user_class(kind):
-            raise
-        missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{error_text(error)}{user_parts.place(error, user_parts.files(kind))}"
-        raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
-    if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({user_parts.files(kind)[0]})", fix=call_first)
-    check_stored(scheme, f"scheme {name!r}")
+def constructed(cls: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
+    """A scheme of this class and name. Raises `ApeError` if the constructor of a user's own scheme fails."""
+    with global_seed(shape.generator), user_parts.explained(cls):
+        scheme = cls(shape, **options)
+        check_stored(scheme, f"scheme {name!r}")
     scheme.name, scheme._made_with = name, options
     return scheme

@@ -23,16 +23,6 @@ def mixed(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("clusters", [7, 9, 16])
-def test_with_as_many_clusters_as_queries_it_is_dot(name: str, clusters: int) -> None:
-    q, k, v = vectors(1, 7), vectors(2, 7), vectors(3, 7)
-    found = mixed(attention.make("clustered", clusters=clusters), name, q, k, v)
-    assert torch.allclose(found, mixed(attention.make("dot"), name, q, k, v), atol=1e-9)
-    fewer = mixed(attention.make("clustered", clusters=3), name, q, k, v)
-    assert not torch.allclose(fewer, found, atol=1e-3)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_padding_is_in_no_cluster(name: str) -> None:
     """The content of padding does not matter, even if there are fewer real queries than clusters."""
     q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)

@@ -44,28 +44,18 @@ class Plain(AttentionType):
         return context.zero_empty(found)
 
 
-def without_bias(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
-    scores = scheme.logits(q, k, context.content, context)
-    plain = attention.scaled(*attention.rotated(scheme, q, k, context)) if scores is None else scores
-    return plain if context.decay is None else plain * context.decay
+def without(term: str) -> Callable[..., Tensor]:
+    """Scores that leave out a term of the scheme."""
 
+    def scores(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+        plain = None if term == "own scores" else scheme.logits(q, k, context.content, context)
+        if plain is None:
+            plain = attention.scaled(*((q, k) if term == "operators" else attention.rotated(scheme, q, k, context)))
+        plain = plain if term == "decay" or context.decay is None else plain * context.decay
+        bias = None if term == "bias" else scheme.bias(q, context.q_context, context.k_context)
+        return plain if bias is None else plain + bias
 
-def without_decay(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
-    scores = scheme.logits(q, k, context.content, context)
-    plain = attention.scaled(*attention.rotated(scheme, q, k, context)) if scores is None else scores
-    bias = scheme.bias(q, context.q_context, context.k_context)
-    return plain if bias is None else plain + bias
-
-
-def without_own_scores(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
-    plain = attention.scaled(*attention.rotated(scheme, q, k, context))
-    return attention.adjusted(plain, scheme.bias(q, context.q_context, context.k_context), context)
-
-
-def without_operators(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
-    scores = scheme.logits(q, k, context.content, context)
-    plain = attention.scaled(q, k) if scores is None else scores
-    return attention.adjusted(plain, scheme.bias(q, context.q_context, context.k_context), context)
+    return scores
 
 
 def over_the_batch(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
@@ -89,10 +79,10 @@ def unseeded(self: Any) -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
-    ("terms", {"scores": without_bias}),
-    ("terms", {"scores": without_decay}),
-    ("terms", {"scores": without_own_scores}),
-    ("terms", {"scores": without_operators}),
+    ("terms", {"scores": without("bias")}),
+    ("terms", {"scores": without("decay")}),
+    ("terms", {"scores": without("own scores")}),
+    ("terms", {"scores": without("operators")}),
     ("other tokens", {"scores": over_the_batch}),
     ("hidden keys", {"hidden": lambda self, scores, context: scores}),
     ("hidden keys", {"hidden": lambda self, scores, context: scores if context.causal else right(scores, context)}),
@@ -104,8 +94,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("gradients", {"ended": lambda self, found, context: context.zero_empty(found.detach())}),
     ("terms", {"takes_basis": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
     ("result", {"scores": lambda self, scheme, q, k, context: 1 / 0}),
-    ("terms", {"scores": only_in_the_encoder(without_bias)}),
-    ("terms", {"scores": only_in_the_encoder(without_decay)}),
+    ("terms", {"scores": only_in_the_encoder(without("bias"))}),
+    ("terms", {"scores": only_in_the_encoder(without("decay"))}),
     ("constant", {"__init__": lambda self: setattr(self, "t", torch.nn.Parameter(torch.ones(())))}),
     ("constant", {"__init__": unseeded, "ended": lambda self, found, at: at.zero_empty(found * self.scale)}),
 ]

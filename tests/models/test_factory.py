@@ -17,7 +17,7 @@ from ape_cli.models import factory
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, parse_structure
+from ape_cli.structure import Grid, Seq, Tree, parse_structure
 from tests.conftest import write
 
 
@@ -27,11 +27,6 @@ def wanted(scheme: str, structure: str | None = None, **settings: object) -> Con
 
 def grid(axes: int) -> Grid:
     return Grid((Seq(),) * axes)
-
-
-@pytest.mark.parametrize("own", [Seq(), Tree(2), grid(2), Cyclic(6)])
-def test_a_flat_scheme_reads_everything_along_its_linearisation(own: Structure) -> None:
-    assert structure_for("sinusoidal", own) == Seq()
 
 
 def test_a_structure_that_is_asked_for_is_read() -> None:
@@ -112,17 +107,6 @@ def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:
 def forests(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     options = {"trees_mean": 3.0, "depth_mean": 2.0}
     return write(tmp_path_factory.mktemp("forests") / "data", "forest-reverse", "depth", **options)
-
-
-def test_positions_that_tokens_share_are_told(forests: Dataset) -> None:
-    told = "rope reads seq of seq*tree(2), without tree(2): positions are not unique"
-    for scheme, structure, expected in [
-        ("rope", "seq", told),
-        ("rope", None, None),
-        ("orthogonal", None, None),
-        ("orthogonal", "line*tree(2)", None),
-    ]:
-        assert experiment.of(wanted(scheme, structure), forests).ambiguity == expected
 
 
 def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> None:

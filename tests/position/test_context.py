@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ape_cli import attention, position
-from ape_cli.position import AttentionPair, Context
+from ape_cli.position import Context
 
 
 def test_a_pair_s_own() -> None:
@@ -53,19 +52,3 @@ def test_a_second_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
 )
 def test_the_start_of_a_line(positions: torch.Tensor, start: int | None) -> None:
     assert Context(positions).start == start
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-def test_the_mask_of_a_link_is_that_of_attention(causal: bool, padded: bool) -> None:
-    """The queries are also a part: the last two of four tokens, as when tokens are added one by one."""
-    scheme = position.make("none", 4, 1)
-    tokens = torch.tensor([[True, True, True, False]]) if padded else None
-    whole = scheme.context(torch.arange(1, 5)[None], tokens, causal=causal)
-    made, link = attention.AttentionContext.of(scheme, whole, whole), AttentionPair(whole, whole)
-    for expected, got in ((made.mask, link.mask), (made.part(2, 4).mask, AttentionPair(whole.part(2, 4), whole).mask)):
-        if not causal and not padded:
-            assert expected is None
-            assert got is None
-        else:
-            assert torch.equal(torch.broadcast_to(expected, (1, 1, len(got[0, 0]), 4)), got.broadcast_to(1, 1, -1, 4))

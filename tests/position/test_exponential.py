@@ -78,8 +78,3 @@ def check_gradient(channels: int, largest: float) -> None:
         for f in (exponential, torch.linalg.matrix_exp)
     )
     assert torch.allclose(a, b, rtol=0, atol=1e-4 * max(1.0, largest))
-
-
-def test_what_is_no_number_stays_none() -> None:
-    for value in (math.inf, math.nan):
-        assert not exponential(torch.tensor([[0.0, -value], [value, 0.0]])).isfinite().any()

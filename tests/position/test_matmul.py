@@ -106,16 +106,6 @@ def test_the_number_of_multiplications_decides(monkeypatch: pytest.MonkeyPatch) 
     assert count(lambda: matmul(x, other[:1])) == 0  # a batch that broadcasts
 
 
-def test_nothing_is_left_switched_on(library: Rule) -> None:
-    before = torch.backends.mkldnn.matmul.fp32_precision
-    x, weight = drawn((4, 8), (8, 8))
-    affine(x, weight).sum().backward()
-    assert torch.backends.mkldnn.matmul.fp32_precision == before
-    with pytest.raises(RuntimeError):
-        affine(x, weight[:, :7])
-    assert torch.backends.mkldnn.matmul.fp32_precision == before
-
-
 def test_the_rule_follows_from_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     for maker, family, flags, wanted in (

@@ -9,7 +9,7 @@ from torch import Tensor
 from ape_cli import position, structure
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import exponential, fixed_exponential, skew
-from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
+from tests.position.test_grouped import POSITIONS, H, K, draw, make, path_by_path, results
 
 
 def draws(seed: int) -> torch.Generator:
@@ -46,22 +46,6 @@ def test_plans_of_one_shape_have_one_shape() -> None:
         keys.add(planner(scheme)(at).key)
     assert len(keys) == 1
     assert planner(scheme)(at[:, :10]).key not in keys
-
-
-def test_a_decoder_takes_its_encoders_table() -> None:
-    scheme, source, target = make(), mixed(2) % 16, mixed(2, count=40)
-    plan = planner(scheme)(source)
-    beside = planner(scheme)(target, plan)
-    assert beside.sizes == plan.sizes != planner(scheme)(target).sizes
-    first = scheme.context(source, plan=plan)
-    second = scheme.context(target, causal=True, shared_with=first, plan=beside)
-    assert second.state.table is first.state.table
-    x = draw(3, H, 40, K).requires_grad_()
-    found, expected = (
-        results(scheme, x, scheme.rotate_in_basis(x, c, "key")) for c in (second, scheme.context(target))
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert torch.allclose(one, other, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", position.names())

@@ -48,31 +48,3 @@ def test_gradients_by_differences(shape: tuple[int, ...], rotate) -> None:
     assert torch.autograd.gradcheck(lambda x, angle: rotate(x, Rotations(angle)), (x, angle))
     assert torch.autograd.gradcheck(lambda x: rotate(x, Rotations(angle.detach())), x)
     assert torch.autograd.gradcheck(lambda angle: rotate(x.detach(), Rotations(angle)), angle)
-
-
-def strided() -> dict[str, Tensor]:
-    """The same values with other strides."""
-    return {
-        "token-major": draw(B, N, H, K).transpose(1, 2),
-        "channels before tokens": draw(B, H, K, N).transpose(2, 3),
-        "an odd offset": draw(B, H, N, K + 2)[..., 1 : K + 1],
-        "odd rows": draw(B, H, N, K + 1)[..., :K],
-        "each second channel": draw(B, H, N, 2 * K)[..., ::2],
-        "one vector for all tokens": draw(B, H, 1, K).expand(-1, -1, N, -1),
-        "one number for all channels": draw(B, H, N, 1).expand(-1, -1, -1, K),
-    }
-
-
-@pytest.mark.parametrize("how", strided())
-def test_strides_change_nothing(how: str) -> None:
-    """Strides of the vectors, and of the incoming gradient."""
-    x, angle = strided()[how], draw(1, H, N, K // 2, seed=2).requires_grad_()
-    plain, kept = x.clone(memory_format=torch.contiguous_format), x.clone()
-    assert torch.allclose(rotate_pairs(x, Rotations(angle)), rotate_pairs(plain, Rotations(angle)), rtol=0, atol=1e-14)
-    assert torch.equal(x, kept), "what is given is not written on"
-    leaf = plain.requires_grad_()
-    found = [
-        torch.autograd.grad(rotate_pairs(leaf, Rotations(angle)), [leaf, angle], g) for g in (x, kept.contiguous())
-    ]
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, rtol=0, atol=1e-14)

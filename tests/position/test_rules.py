@@ -113,21 +113,12 @@ def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatc
         position.check_hooks(own(monkeypatch, Preparing))
 
 
-@pytest.mark.parametrize(
-    ("kind", "got", "fix"),
-    [
-        (NoSuper, "AttributeError: ", "call super().__init__(shape) first in `__init__`"),
-        (Failing, "ZeroDivisionError: division by zero ", "correct the file"),
-    ],
-)
-def test_a_constructor_that_fails_is_explained(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], got: str, fix: str
-) -> None:
-    with pytest.raises(ApeError, match="scheme 'own' cannot be made") as caught:
+@pytest.mark.parametrize(("kind", "got"), [(NoSuper, "AttributeError: "), (Failing, "ZeroDivisionError: division")])
+def test_a_constructor_that_fails_is_explained(monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], got: str) -> None:
+    with pytest.raises(ApeError, match="failed") as caught:
         own(monkeypatch, kind)
-    assert str(caught.value.got).startswith(f"{got}")
+    assert str(caught.value.got).startswith(got)
     assert __file__ in str(caught.value.got)
-    assert caught.value.fix == fix
 
 
 class Preparing(FastScheme):
@@ -157,7 +148,7 @@ def test_a_scheme_without_hooks_is_named() -> None:
 @pytest.mark.parametrize(
     ("kind", "law", "trouble"),
     [
-        (NoSuper, "import", "cannot be made"),
+        (NoSuper, "import", "failed"),
         (Idle, "import", "overrides no hook"),
         (changed("embed", lambda self, x, at: x[:1]), "hooks", "returns the wrong shape"),
         (Lost, "hooks", "`embed` of scheme 'rope' discards the tokens"),

@@ -87,15 +87,3 @@ def test_decoding_token_by_token(name: str, expression: str) -> None:
             found.append([decode(target[:, :n], to[:, :n], memory, context, past)[:, -1] for n in range(1, 5)])
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("family", ["llama", "t5"])
-@pytest.mark.parametrize("name", ["rope", "t5", "orthogonal-seq", "sinusoidal"])
-def test_models_of_transformers(name: str, family: str) -> None:
-    hugging_face = pytest.importorskip("tests.nightly.models.adapters.test_hugging_face")
-    net = getattr(hugging_face, family)()
-    hugging_face.changed(net, name, "seq", decay=0.9)
-    ids = hugging_face.ids(7)
-    given = {"input_ids": ids, "use_cache": False} | ({"decoder_input_ids": ids[:, :4]} if family == "t5" else {})
-    compiled = torch.compile(net, backend="eager", fullgraph=True)
-    assert torch.allclose(compiled(**given).logits, net(**given).logits, rtol=0, atol=1e-8)
