@@ -66,22 +66,18 @@ class AttentionContext(AttentionPair):
         object.__setattr__(of_layer, "content", content)
         return of_layer
 
-    def part(self, begin: int, end: int) -> AttentionContext:
+    def part(self, begin: int, end: int, decay: Tensor | None = None) -> AttentionContext:
         """The same for the queries from `begin` to `end`, and the keys that they may see.
 
-        The contexts of their positions have no state, because the state belongs to all positions.
+        The contexts of their positions have no state, because the state belongs to all positions. `decay`: that of all
+        queries and keys, which is not computed again.
         """
         seen = end if self.causal else self.k_context.positions.shape[1]
-
-        def decays() -> Tensor | None:
-            whole = self.decay
-            return None if whole is None else whole[:, :, begin:end, :seen]
-
         return replace(
             self,
             q_context=self.q_context.part(begin, end),
             k_context=self.k_context.part(0, seen),
-            decays=decays,
+            decays=None if decay is None else lambda: decay[:, :, begin:end, :seen],
             keys=None if self.keys is None else self.keys[:, :seen],
             queries=None if self.queries is None else self.queries[:, begin:end],
             content=None if self.content is None else self.content[:, :seen],

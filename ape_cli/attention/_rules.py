@@ -21,6 +21,13 @@ from ape_cli.position import FastScheme, Scheme
 _B, _H, _M, _N, _K = 2, 3, 6, 9, 4
 _LEAST = 1e-4  # the smallest difference that counts as an effect
 _LINE = "`attention.scores_of(scheme, q, k, context)` has all terms"
+# of a scheme: what it is, the name and the locality bias of a scheme that has it, why a kind may leave it out, a fix
+_TERMS = (
+    ("the operators", "rope", 1.0, "", "rotate queries and keys: `attention.rotated`"),
+    ("the bias", "alibi", 1.0, "refuses_bias", "add `scheme.bias(q, …)` to the scores"),
+    ("the locality bias", "none", 0.5, "refuses_decay", "multiply the scores by `context.decay`"),
+    ("the scores", "forget", 1.0, "refuses_content", "take `scheme.logits`"),
+)
 
 
 def result(kind: AttentionType) -> None:
@@ -36,32 +43,26 @@ def result(kind: AttentionType) -> None:
             raise user_parts.returns(kind, "attend", "numbers that are not finite", "finite numbers")
 
 
-def padding(kind: AttentionType) -> None:
-    """Hidden keys have no effect, and a query that may attend to no key gets 0."""
+def hidden_keys(kind: AttentionType) -> None:
+    """Padding has no effect, nor have later keys in a decoder. A query that may attend to no key gets 0.
+
+    A kind that `mixes_queries` does not act in a decoder.
+    """
     mask = torch.ones(_B, _N, dtype=torch.bool)
     mask[0, 5:], mask[1] = False, False
     scheme, (q, k, v) = _scheme("none"), _vectors()
-    context = _context(scheme, mask=mask)
-    hidden = ~mask[:, None, :, None]
-    one = kind.attend(scheme, q, k, v, context, 0.0)
-    other = kind.attend(scheme, q, k + 3 * hidden, v - 3 * hidden, context, 0.0)
+    context, hidden = _context(scheme, mask=mask), ~mask[:, None, :, None]
+    result = kind.attend(scheme, q, k, v, context, 0.0)
     fix = "apply `context.filled.mask`, and `context.zero_empty` to the result; `attention.average` does both"
-    if not one[1].eq(0.0).all():
+    if not result[1].eq(0.0).all():
         raise _broken(kind, "does not return 0 for a query that may attend to no key", fix)
-    if not _near(one, other):
+    if not _near(result, kind.attend(scheme, q, k + 3 * hidden, v - 3 * hidden, context, 0.0)):
         raise _broken(kind, "attends to keys that `context.mask` hides", fix)
-
-
-def later_keys(kind: AttentionType) -> None:
-    """In a decoder, later keys have no effect. A kind that `mixes_queries` does not act there."""
-    if kind.mixes_queries:
-        return
-    scheme, (q, k, v) = _scheme("none"), _vectors(_N)
-    context, later = _context(scheme, _N, causal=True), torch.arange(_N)[:, None] > 4
-    one = kind.attend(scheme, q, k, v, context, 0.0)
-    other = kind.attend(scheme, q, k + 3 * later, v - 3 * later, context, 0.0)
-    if not _near(one[:, :, :5], other[:, :, :5]):
-        raise _broken(kind, "attends to later keys in a decoder", "apply `context.mask`")
+    if not kind.mixes_queries:
+        (q, k, v), context, later = _vectors(_N), _context(scheme, _N, causal=True), torch.arange(_N)[:, None] > 4
+        results = (kind.attend(scheme, q, k + x * later, v - x * later, context, 0.0)[:, :, :5] for x in (0, 3))
+        if not _near(*results):
+            raise _broken(kind, "attends to later keys in a decoder", "apply `context.mask`")
 
 
 def other_tokens(kind: AttentionType) -> None:
@@ -78,39 +79,21 @@ def other_tokens(kind: AttentionType) -> None:
         raise _broken(kind, "gives a query another result for other queries", "set `mixes_queries = True`")
 
 
-def operators(kind: AttentionType) -> None:
-    """The operators of a scheme have an effect, the same in and out of the scheme's frame."""
-    _has_effect(kind, "the operators", "rope", "rotate queries and keys: `attention.rotated`")
+def terms(kind: AttentionType) -> None:
+    """All that a scheme defines has an effect, except what the kind refuses. The basis of a scheme has none."""
+    for what, name, rate, refused, fix in _TERMS:
+        if not (refused and getattr(kind, refused)):
+            reason = f" ({_LINE}), or give the reason in `{refused}`" if refused else ""
+            _check_effect(kind, what, name, fix + reason, rate)
     scheme, (q, k, v) = _scheme("orthogonal-seq"), _vectors()
     context = _context(scheme)
     assert isinstance(scheme, FastScheme)
-    q_basis, k_basis = scheme.basis(context.q_context), scheme.basis(context.k_context)
-    if kind.takes_basis and q_basis is not None and k_basis is not None:
-        framed = kind.attend(scheme, q @ q_basis, k @ k_basis, v, context.in_basis, 0.0)
-        if not _near(framed, kind.attend(scheme, q, k, v, context, 0.0)):
+    basis = scheme.basis(context.q_context)
+    if kind.takes_basis and basis is not None:
+        within = kind.attend(scheme, q @ basis, k @ basis, v, context.in_basis, 0.0)
+        if not _near(within, kind.attend(scheme, q, k, v, context, 0.0)):
             fix = "rotate with `attention.rotated(scheme, q, k, context)`, or set `takes_basis = False`"
-            raise _broken(kind, "has another result in the frame of a scheme", fix)
-
-
-def bias(kind: AttentionType) -> None:
-    """The bias of a scheme has an effect, or the kind sets `refuses_bias`."""
-    if not kind.refuses_bias:
-        fix = f"add `scheme.bias(q, …)` to the scores ({_LINE}), or give the reason in `refuses_bias`"
-        _has_effect(kind, "the bias", "alibi", fix)
-
-
-def decay(kind: AttentionType) -> None:
-    """The locality bias has an effect, or the kind sets `refuses_decay`."""
-    if not kind.refuses_decay:
-        fix = f"multiply the scores by `context.decay` ({_LINE}), or give the reason in `refuses_decay`"
-        _has_effect(kind, "the locality bias", "none", fix, decay=0.5)
-
-
-def content(kind: AttentionType) -> None:
-    """Scores of a scheme's own replace the product, or the kind sets `refuses_content`."""
-    if not kind.refuses_content:
-        fix = f"take `scheme.logits` ({_LINE}), or give the reason in `refuses_content`"
-        _has_effect(kind, "the scores", "forget", fix)
+            raise _broken(kind, "has another result in the basis of a scheme", fix)
 
 
 def dropout(kind: AttentionType) -> None:
@@ -154,13 +137,9 @@ def constant(kind: AttentionType) -> None:
 
 RULES: dict[str, Callable[[AttentionType], None]] = {
     "result": result,
-    "padding": padding,
-    "later keys": later_keys,
+    "hidden keys": hidden_keys,
     "other tokens": other_tokens,
-    "operators": operators,
-    "bias": bias,
-    "decay": decay,
-    "own scores": content,
+    "terms": terms,
     "dropout": dropout,
     "gradients": gradients,
     "constant": constant,
@@ -188,24 +167,23 @@ def _context(
     return AttentionContext.of(scheme, q_context, scheme.context(torch.arange(1, _N + 1)[None], mask, causal=causal))
 
 
-def _has_effect(kind: AttentionType, what: str, name: str, fix: str, decay: float = 1.0) -> None:
+def _check_effect(kind: AttentionType, what: str, name: str, fix: str, decay: float) -> None:
     """Check that a scheme changes the result of `none` wherever it acts. Raises `ApeError` if it does not.
 
     `what` of the scheme makes the difference. It acts in the encoder and between decoder and encoder, with and without
     padding, and in the decoder.
     """
     scheme, none = _scheme(name, decay), _scheme("none")
-    only_causal = bool(scheme.causal_only)
     hidden = (torch.arange(_N) < 7).expand(_B, _N)
     for causal, mask in ((False, None), (False, hidden), (True, None), (True, hidden)):
-        if (only_causal and not causal) or (causal and kind.mixes_queries):
+        if (scheme.causal_only and not causal) or (causal and kind.mixes_queries):
             continue
         (q, k, v), results = _vectors(_N if causal else _M), []
-        for one in (scheme, none):
-            context = _context(one, q.shape[2], causal=causal, mask=mask)
-            if "decoder_0" in one.layers:
-                context = context.with_content(one.layers["decoder_0"](torch.ones(_B, _N, _H * _K)))
-            results.append(kind.attend(one, q, k, v, context, 0.0))
+        for used in (scheme, none):
+            context = _context(used, q.shape[2], causal=causal, mask=mask)
+            if "decoder_0" in used.layers:
+                context = context.with_content(used.layers["decoder_0"](torch.ones(_B, _N, _H * _K)))
+            results.append(kind.attend(used, q, k, v, context, 0.0))
         if not float((results[0] - results[1]).detach().abs().max()) >= _LEAST:
             where = f"{' in a decoder' * causal}{' with padding' * (mask is not None)}"
             raise _broken(kind, f"leaves out {what} of the scheme{where}", fix)

@@ -65,71 +65,42 @@ class Dot(AttentionType):
 
         Raises `UsageError` if the requested backend cannot compute it.
         """
-        if type(scheme).logits is not Scheme.logits:
-            return _of_content(scheme, q, k, v, context, dropout)
-        rotated_q, rotated_k = rotated(scheme, q, k, context)
-        biased, whole_decay = type(scheme).bias is not Scheme.bias, context.decay
+        own_scores, biased = type(scheme).logits is not Scheme.logits, type(scheme).bias is not Scheme.bias
+        if own_scores:
+            require_plain("the scores of the scheme are its own")
+        rotated_q, rotated_k = (q, k) if own_scores else rotated(scheme, q, k, context)
 
         def attended(q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, part: AttentionContext) -> Tensor:
             """The result for some of the queries, which `part` describes. `q` is unrotated, as the bias needs it."""
+            if own_scores:
+                return average(scores_of(scheme, q, rotated_k, part), v, part, dropout)
             bias = scheme.bias(q, part.q_context, part.k_context) if biased else None
-            decay = whole_decay if part is context else part.decay
+            decay = part.decay
             if backend(rotated_q, bias, decay, dropout) == "plain":
-                scores = _adjusted(scaled(rotated_q, rotated_k), bias, decay)
-                return average(scores, v, part, dropout)
+                return average(_adjusted(scaled(rotated_q, rotated_k), bias, decay), v, part, dropout)
             mask = additive(bias, part.filled, rotated_q.dtype)
             fused = functional.scaled_dot_product_attention
             return part.zero_empty(fused(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout))
 
-        if in_blocks(scheme, q, k, context, decays=whole_decay is not None):
+        if in_blocks(scheme, q, k, context):
             return each_block(attended, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return attended(q, rotated_q, rotated_k, v, context)
 
 
-def _of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
-    """The mean of values, weighted by the softmax of the scheme's own scores. [B, H, M or N, K] -> [B, H, M, K]
-
-    Raises `UsageError` if torch's fused kernel is requested, which computes products alone.
-    """
-    require_plain("the scores of the scheme are its own")
-
-    def attended(q: Tensor, _: Tensor, k: Tensor, v: Tensor, part: AttentionContext) -> Tensor:
-        return average(scores_of(scheme, q, k, part), v, part, dropout)
-
-    if _content_in_blocks(q, k) and context.q_context.prepare is None:
-        return each_block(attended, q, q, k, v, context, rng=dropout > 0)
-    return attended(q, q, k, v, context)
-
-
-def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext, *, decays: bool) -> bool:
+def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> bool:
     """Whether blocks are faster, because many scores or biases would have to be stored. q, k: [B, H, ., K]
 
-    `decays`: whether there is a locality bias. The thresholds were measured on a CPU, so blocks are not used on other
-    devices.
+    The thresholds were measured on a CPU, so blocks are not used on other devices. The context of a part has no state.
     """
-    has_state = context.q_context.prepare is not None or context.k_context.prepare is not None
-    if type(scheme).bias is not Scheme.bias and has_state:
-        return False  # the context of a part has no state
-    return _in_blocks(scheme, q, k, decays=decays)
-
-
-def _in_blocks(scheme: Scheme, q: Tensor, k: Tensor, *, decays: bool) -> bool:
-    """`in_blocks` for contexts without a state."""
-    pairs, biased = q.shape[-2] * k.shape[-2], type(scheme).bias is not Scheme.bias
-    if pairs < _LONG or q.device.type != "cpu" or not (biased or decays):
+    pairs, own_scores = q.shape[-2] * k.shape[-2], type(scheme).logits is not Scheme.logits
+    if pairs < _LONG or q.device.type != "cpu":
         return False
-    fused = not decays and not any(True for _ in scheme.parameters())
-    return pairs >= _LONG_FUSED or not fused
-
-
-def _content_in_blocks(q: Tensor, k: Tensor) -> bool:
-    """Whether scores of a scheme's own are computed in blocks. q, k: [B, H, ., K]"""
-    return q.shape[-2] * k.shape[-2] >= _LONG and q.device.type == "cpu"
-
-
-def _block(q: Tensor, k: Tensor) -> int:
-    """The number of queries in a block. q, k: [B, H, ., K]"""
-    return max(_AT_LEAST, _AT_ONCE // (q.shape[:-2].numel() * k.shape[-2]))
+    biased, decays = type(scheme).bias is not Scheme.bias, context.decay is not None
+    has_state = context.q_context.prepare is not None or context.k_context.prepare is not None
+    if (own_scores or biased) and has_state:
+        return False
+    fused = not (own_scores or decays or any(True for _ in scheme.parameters()))
+    return (own_scores or biased or decays) and (pairs >= _LONG_FUSED or not fused)
 
 
 def each_block(
@@ -139,11 +110,12 @@ def each_block(
 
     `rng`: whether `attended` draws random numbers, which then have to be the same when it is computed again.
     """
-    count, size = q.shape[-2], _block(q, rotated_k)
+    count, decay = q.shape[-2], context.decay
+    size = max(_AT_LEAST, _AT_ONCE // (q.shape[:-2].numel() * rotated_k.shape[-2]))
 
     def block(begin: int, q: Tensor, rotated_q: Tensor) -> Tensor:
         # made anew in each pass, so that nothing that is kept in its contexts is reused
-        part = context.part(begin, begin + q.shape[-2])
+        part = context.part(begin, begin + q.shape[-2], decay)
         seen = slice(part.k_context.positions.shape[1])
         return attended(q, rotated_q, rotated_k[:, :, seen], v[:, :, seen], part)
 

@@ -21,7 +21,6 @@ from ape_cli.position._matmul import rule
 
 PRECISIONS = ["fp32", "tf32", "bf16"]
 _WIDE = 128  # channels from which on bfloat16 is faster than float32 on a CPU
-_GAINS = 256  # channels from which on it is more than 1.4 times as fast, whatever the length of rows
 
 
 def choose_device(name: str, threads: int | None = None) -> torch.device:
@@ -113,12 +112,7 @@ def remark(name: str, device: torch.device, width: int) -> str:
         return ""
     if width < _WIDE:
         return f"models with fewer than {_WIDE} channels are computed in fp32 on a CPU, because bf16 would be slower"
-    if not multiplies_bfloat16():
-        return "this processor has no instructions for bfloat16: fp32 is faster"
-    if width < _GAINS:
-        short = "about 1.3 times as fast as fp32 on rows of 20 tokens, and 1.7 times on rows of 100"
-        return f"bf16 gains little on a CPU with fewer than {_GAINS} channels: with {_WIDE}, it is {short}"
-    return ""
+    return "" if multiplies_bfloat16() else "this processor has no instructions for bfloat16: fp32 is faster"
 
 
 @contextmanager

@@ -4,8 +4,7 @@ A context computes what the layers share, and keeps it for them. A layer may be 
 in the forward pass, and again in the backward pass. So a kept value is used only where its graph is of use:
 
 - A value that was computed without a graph is not used where gradients are recorded, nor the other way around.
-- A value of the forward pass is not used within a backward pass. A checkpoint that is reentrant has a backward pass
-  of its own for each layer, which frees the graph of what it used.
+- Nothing is kept in a backward pass, which may free the graph of each layer by itself (a reentrant checkpoint does).
 - The graph of a value is kept apart from those of the layers, by hooks of its own for the tensors that it saves. A
   checkpoint therefore does not count them as tensors of the layer that was the first to need the value.
 - When a backward pass reads such a tensor, values from before are not used again. So a context can be used again in
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -70,7 +69,7 @@ class Context:
     prepare: Callable[[Context, Context], Any] | None = None  # computes `state`
     causal: bool = False  # whether each position sees only itself and earlier ones, as in a decoder
     plan: PositionPlan | None = None  # computed on the host, together with the batch
-    _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def cached(self, other: Context, compute: Callable[[Context, Context], Any]) -> Any:
         """`compute(self, other)`, computed on the first call and kept for later calls with the same function.
@@ -95,14 +94,16 @@ class Context:
         """
         if torch.compiler.is_compiling():
             return compute(self, other)
-        key = compute, id(other), _phase()
-        kept = self._pairs.get(key)
-        if kept is None or kept.reads != _Reads.count:
-            with kept_apart():
-                value = compute(self, other)
+        key = compute, id(other), torch.is_grad_enabled()
+        in_backward = torch._C._current_graph_task_id() != -1
+        if not in_backward and key in self._kept and self._kept[key].reads == _Reads.count:
+            return self._kept[key].value
+        with kept_apart():
+            value = compute(self, other)
+        if not in_backward:
             # a reference to `self` would never be released
-            kept = self._pairs[key] = _Kept(value, None if other is self else other, _Reads.count)
-        return kept.value
+            self._kept[key] = _Kept(value, None if other is self else other, _Reads.count)
+        return value
 
     @property
     def state(self) -> Any:
@@ -113,8 +114,8 @@ class Context:
         if self.prepare is None:
             return None
         if torch.compiler.is_compiling():
-            for (compute, _, phase), kept in self._pairs.items():
-                if compute is self.prepare and (phase == "forward") == torch.is_grad_enabled():
+            for (compute, _, recorded), kept in self._kept.items():
+                if compute is self.prepare and recorded == torch.is_grad_enabled():
                     return kept.value
         return self.cached(self, self.prepare)
 
@@ -140,13 +141,6 @@ def reads_values(x: Tensor) -> bool:
     Reading them would stall a GPU, and a compiled function has one graph for all values.
     """
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
-
-
-def _phase() -> Literal["forward", "backward", "no graph"]:
-    """Whether gradients are recorded, and whether this is within a backward pass, as in a checkpointed layer."""
-    if not torch.is_grad_enabled():
-        return "no graph"
-    return "forward" if torch._C._current_graph_task_id() == -1 else "backward"
 
 
 @contextmanager

@@ -78,8 +78,26 @@ class Interpretation(nn.Module, ABC):
         """Set each generator to the rotation of the channel pairs (2i, 2i+1) by RoPE's frequencies."""
 
 
-class ProductInterpretation(Interpretation):
-    """The operators of a product: each factor acts on its own share of the channels.
+@dataclass(frozen=True)
+class Blocks:
+    """The operators of all factors of a product, each on its share of the channels."""
+
+    factors: list[Operators]
+    shares: list[int]
+
+    @property
+    def basis(self) -> Tensor | None:
+        """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
+        return blocks([factor.basis for factor in self.factors], self.shares)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
+        split = zip(self.factors, x.split(self.shares, dim=-1), strict=True)
+        return torch.cat([factor(share) for factor, share in split], dim=-1)
+
+
+class DirectSum(Interpretation):
+    """The operators of a product: each factor acts on its own share of the channels, one after the other.
 
     Source: the paper, section 3.3.1, where A + B acts block by block.
 
@@ -104,29 +122,7 @@ class ProductInterpretation(Interpretation):
         for part in self.factors():
             part.start_as_rope()
 
-
-@dataclass(frozen=True)
-class Blocks:
-    """The operators of all factors of a product, each on its share of the channels."""
-
-    factors: list[Operators]
-    shares: list[int]
-
-    @property
-    def basis(self) -> Tensor | None:
-        """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
-        return blocks([factor.basis for factor in self.factors], self.shares)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
-        split = zip(self.factors, x.split(self.shares, dim=-1), strict=True)
-        return torch.cat([factor(share) for factor, share in split], dim=-1)
-
-
-class DirectSum(ProductInterpretation):
-    """A product of factors of any structure, which are applied one after the other."""
-
-    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Blocks | None = None) -> Blocks:
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Any = None) -> Operators:
         """The operators of each factor. positions: int64 [B or 1, N, C]"""
         plans = plan.parts if plan else [None] * len(self.parts)
         others = shared_with.factors if shared_with else [None] * len(self.parts)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +29,8 @@ from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position._context import reads_values
 from ape_cli.position._operators import (
     ROPE_BASE,
+    DirectSum,
     Interpretation,
-    ProductInterpretation,
     blocks,
     exponential,
     skew,
@@ -115,12 +116,10 @@ class Powers(Interpretation):
         return Rotated(shared_with.basis if shared_with else self.planes(), Rotations(*self.rotations(positions)))
 
 
-class Joint(ProductInterpretation):
+class Joint(DirectSum):
     """A product whose factors are all `seq` or `cyclic(n)`: a single rotation serves all of them."""
 
-    def prepare(
-        self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Rotated | None = None
-    ) -> Rotated:
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Any = None) -> Rotated:
         """The block-diagonal Q and the rotations of positions. positions: int64 [B or 1, N, C], for C factors"""
         parts = [part for part in self.parts if isinstance(part, Powers)]
         rotations = (part.rotations(positions[..., i]) for i, part in enumerate(parts))

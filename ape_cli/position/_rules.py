@@ -9,14 +9,11 @@ Shapes: B rows, H heads, M queries, N keys, K channels of a head, D channels of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
-from unittest import mock
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError
@@ -34,19 +31,10 @@ _TYPE = "keep the dtype of what the hook is given: `p.to(x.dtype)`"
 def reads_positions(scheme: Scheme) -> bool:
     """Whether a scheme reads positions, apart from a locality bias.
 
-    Scores of content may follow the order of the tokens alone. So they are computed at two sets of positions.
+    Scores of content may follow the order of the tokens alone. Then positions are not `unique`.
     """
-    if any(map(scheme.overrides, ("embed", "rotate", "bias"))) or not scheme.overrides("logits"):
-        return any(map(scheme.overrides, ("embed", "rotate", "bias")))
-    shape, generator = scheme.shape, torch.Generator().manual_seed(1)
-    q, k = torch.randn(2, 1, shape.heads, _M, shape.head_dim, generator=generator)
-    x = torch.randn(1, _M, shape.d_model, generator=generator)
-    key = scheme.attach("decoder", 0)
-    with torch.no_grad(), user_parts.explained():
-        content = scheme.layers[key](x) if key in scheme.layers else None
-        at = (scheme.context(torch.tensor([places]), causal=True) for places in ([1, 2, 3, 4, 5], [2, 3, 7, 11, 13]))
-        one, other = (scheme.logits(q, k, content, AttentionPair(here, here)) for here in at)
-    return one is not None and other is not None and not torch.equal(one, other)
+    reads = any(map(scheme.overrides, ("embed", "rotate", "bias")))
+    return reads or (scheme.overrides("logits") and scheme.unique)
 
 
 def check_reach(scheme: Scheme, greatest: int) -> None:
@@ -77,55 +65,39 @@ def hooks(scheme: Scheme) -> None:
             raise ApeError(what, got=got, fix=_TOKENS)
 
 
-def modes(scheme: Scheme) -> None:
-    """Hooks return the same when they are called again, and in training and evaluation, except for dropout."""
+def repeatable(scheme: Scheme) -> None:
+    """Hooks return the same when they are called again, also in a scheme that is loaded from its `state_dict`.
+
+    The scheme has been trained before: what it keeps in training, such as statistics, is in place.
+    """
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        made = _again(scheme, 1)
-        with _without_dropout():
-            training = list(_calls(made.train(), _B))
-        evaluation, first, second = (list(_calls(made.eval(), _B)) for _ in range(3))
-    fix = "draw no random numbers in it, and keep what it depends on as it is"
-    _compare(scheme, first, second, "returns other values when it is called again", fix)
-    fix = "do in training what is done in evaluation; only dropout may differ"
-    _compare(scheme, training, evaluation, "returns other values in training than in evaluation", fix)
-
-
-def state(scheme: Scheme) -> None:
-    """A scheme that is loaded from `state_dict` of another one has its hooks, also after training."""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), _without_dropout():
         trained = _again(scheme, 1)
         with torch.enable_grad():
-            list(_calls(trained.train(), _B, learned=True))  # what is kept, such as statistics, is now in place
+            list(_calls(trained.train(), _B, learned=True))
         for parameter in trained.parameters():
             if parameter.requires_grad:
                 parameter.add_(0.01 * torch.randn_like(parameter))
-        trained.eval()
-        loaded = _again(scheme, 2).eval()
+        loaded = _again(scheme, 2)
         loaded.load_state_dict(trained.state_dict())
-        before, after = (list(_calls(one, _B)) for one in (trained, loaded))
+        first, second, after = (list(_calls(made.eval(), _B)) for made in (trained, trained, loaded))
+    fix = "draw no random numbers in it, and keep what it depends on as it is"
+    _compare(scheme, first, second, "returns other values when it is called again", fix)
     fix = "keep all that it depends on in parameters and buffers (`register_buffer`), drawn from `shape.generator`"
-    _compare(scheme, before, after, "returns other values after `state_dict` is loaded into a new scheme", fix)
+    _compare(scheme, first, after, "returns other values after `state_dict` is loaded into a new scheme", fix)
 
 
 def registered(scheme: Scheme) -> None:
     """Every tensor that is to be trained is a parameter of the scheme."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-        made = _again(scheme, 1)
-        known = set(map(id, made.parameters()))
-        for call in _calls(made, _B):
-            if strays := [leaf for leaf in _leaves(call.result) if id(leaf) not in known]:
+        for call in _calls(_again(scheme, 1).requires_grad_(False), _B):
+            if isinstance(call.result, Tensor) and call.result.requires_grad:
                 what = f"`{call.hook}` of scheme {scheme.name!r} uses a tensor that is not trained"
-                got = f"{list(strays[0].shape)} with requires_grad{user_parts.line_of(scheme, call.hook)}"
-                fix = "make it an attribute (`nn.Parameter`), or keep several in `nn.ParameterList`"
+                got = f"a result with requires_grad, if no parameter has it{user_parts.line_of(scheme, call.hook)}"
+                fix = "make the tensor an attribute (`nn.Parameter`), or keep several in `nn.ParameterList`"
                 raise ApeError(what, got=got, allowed="parameters of the scheme", fix=fix)
 
 
-RULES: dict[str, Callable[[Scheme], None]] = {
-    "hooks": hooks,
-    "registered": registered,
-    "modes": modes,
-    "state": state,
-}
+RULES: dict[str, Callable[[Scheme], None]] = {"hooks": hooks, "registered": registered, "repeatable": repeatable}
 
 
 # What they measure -------------------------------------------------------------------------------
@@ -149,22 +121,6 @@ def _again(scheme: Scheme, seed: int) -> Scheme:
     with user_parts.explained(scheme):
         made.attach("decoder", 0)
     return made
-
-
-@contextmanager
-def _without_dropout() -> Iterator[None]:
-    """Within this context, dropout does nothing."""
-
-    def keep(x: Tensor, *_: Any, **__: Any) -> Tensor:
-        """The tensor as it is."""
-        return x
-
-    with ExitStack() as stack:
-        for where in (functional, torch):
-            for name in dir(where):
-                if "dropout" in name and not name.startswith("_"):
-                    stack.enter_context(mock.patch.object(where, name, keep))
-        yield
 
 
 def _mask() -> Tensor:
@@ -242,29 +198,12 @@ def _expect(scheme: Scheme, call: _Call) -> None:
 
 def _compare(scheme: Scheme, some: list[_Call], others: list[_Call], what: str, fix: str) -> None:
     """Check that hooks returned the same values, up to rounding. Raises `ApeError`."""
-    for one, other in zip(some, others, strict=True):
-        if one.result is None and other.result is None:
-            continue
-        a, b = (torch.zeros(()) if c.result is None else c.result.double() for c in (one, other))
-        if not torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
+    for call, other in zip(some, others, strict=True):
+        a, b = (torch.zeros(()) if c.result is None else c.result.double() for c in (call, other))
+        if a.shape != b.shape or not torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
             apart = f"{float((a - b).abs().max()):.2g}" if a.shape == b.shape else "another shape"
-            got = f"a difference of {apart}{user_parts.line_of(scheme, one.hook)}"
-            raise ApeError(f"`{one.hook}` of scheme {scheme.name!r} {what}", got=got, fix=fix)
-
-
-def _leaves(result: Any) -> Iterator[Tensor]:
-    """The tensors with `requires_grad` that a result was computed from."""
-    if isinstance(result, Tensor) and result.requires_grad and result.grad_fn is None:
-        yield result
-    todo, seen = [getattr(result, "grad_fn", None)], set()
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):
-            yield node.variable
-        todo += [before for before, _ in node.next_functions]
+            got = f"a difference of {apart}{user_parts.line_of(scheme, call.hook)}"
+            raise ApeError(f"`{call.hook}` of scheme {scheme.name!r} {what}", got=got, fix=fix)
 
 
 def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:

@@ -8,16 +8,16 @@ L channels of a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ape_cli.core import plugins, renamed, user_parts
-from ape_cli.core.errors import ApeError, UsageError, error_text
+from ape_cli.core import renamed, user_parts
+from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import Planner, PositionPlan, run_of
 from ape_cli.position._context import AttentionPair, Context, reads_values
 from ape_cli.structure import Structure, matches
@@ -173,7 +173,13 @@ class Scheme(nn.Module):
                 raise UsageError("bad mask", got=got, allowed=allowed, fix="`mask.bool()` for a mask of 0 and 1")
         if reads_values(positions) and positions.numel() and positions.min() < 0:
             raise UsageError("negative position", got=positions.min().item(), allowed="0 (SOS) and up")
-        return Context(positions, mask=mask, causal=causal, plan=plan)
+        if beside is not None:
+            renamed.warn_about("the argument beside", "shared_with")
+        return self._prepared(Context(positions, mask=mask, causal=causal, plan=plan), shared_with or beside)
+
+    def _prepared(self, context: Context, shared_with: Context | None) -> Context:
+        """A context with what a subclass prepares for its hooks."""
+        return context
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """The hook for embeddings: return the tokens with positions added (`x + p`) or mixed in. [B, N, D] -> same"""
@@ -246,24 +252,9 @@ class Scheme(nn.Module):
             with global_seed(self.shape.generator, 1 + len(self.layers)):
                 module = self.layer(role, index)
             if module is not None:
+                check_stored(module, f"the module of {type(self).__name__}.layer")
                 self.layers[key] = module
         return key
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """What `to`, `to_empty` and the like call to change all tensors. Buffers that are not stored keep their values.
-
-        `to_empty` allocates a buffer anew, and `load_state_dict` does not fill it if it is not stored. Raises
-        `UsageError` if its values are lost, because it was or would be on the meta device.
-        """
-        constants = unstored(self)
-        super()._apply(fn, recurse)
-        for name, before in constants.items():
-            after = self.get_buffer(name)
-            if before.is_meta or after.is_meta:
-                raise values_lost(self, name)
-            if after is not before:
-                after.copy_(before)
-        return self
 
     @property
     def properties(self) -> Properties:
@@ -328,30 +319,14 @@ class FastScheme(Scheme):
         """`rotate`, for vectors that are in the basis already. [B, H, N, K] -> the same"""
         raise NotImplementedError
 
-    def context(
-        self,
-        positions: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        shared_with: Context | None = None,
-        plan: PositionPlan | None = None,
-        *,
-        beside: Context | None = None,
-    ) -> Context:
-        """Prepare positions for the hooks (see `Scheme.context`), with the state of the operators.
+    def _prepared(self, context: Context, shared_with: Context | None) -> Context:
+        positions, plan = context.positions, context.plan  # `prepare` must not refer to its own context
 
-        positions: int64 [B or 1, N], or [B or 1, N, C]. mask: bool [B, N]
-        """
-        if beside is not None:
-            renamed.warn_about("the argument beside", "shared_with")
-        other = shared_with or beside
+        def prepare(*_: Context) -> Any:
+            return self.prepare(positions, plan, shared_with.state if shared_with else None)
 
-        def prepare(_: Context, __: Context) -> Any:
-            return self.prepare(positions, plan, other.state if other else None)
-
-        context = super().context(positions, mask, causal, plan=plan)
         if torch.compiler.is_compiling():
-            state = prepare(context, context)
+            state = prepare()
             return replace(context, prepare=lambda *_: state)
         context = replace(context, prepare=prepare)
         context.state  # noqa: B018 # computed here, before the layers need it
@@ -387,20 +362,16 @@ def planner(scheme: Scheme) -> Planner:
     return plan
 
 
-def unstored(module: nn.Module) -> dict[str, Tensor]:
-    """The buffers of a module and of its parts that `state_dict` leaves out, by name."""
+def check_stored(module: nn.Module, part: str) -> None:
+    """Check that `state_dict` has all buffers of a module, because the meta device loses the values of others.
+
+    `part`: the part of the scheme in the message. Raises `UsageError`.
+    """
     stored = module.state_dict(keep_vars=True)
-    return {name: buffer for name, buffer in module.named_buffers() if name not in stored}
-
-
-def values_lost(scheme: Scheme, buffer: str) -> UsageError:
-    """The error for a buffer that is not stored, and whose values the meta device would lose."""
-    return UsageError(
-        f"the meta device loses the values of a buffer of {type(scheme).__name__}, which `state_dict` does not store",
-        got=f"{buffer}, with persistent=False",
-        allowed="such buffers on other devices",
-        fix="compute the values in the hook, or make the scheme within `with torch.device('cpu')`",
-    )
+    for name, _ in module.named_buffers():
+        if name not in stored:
+            what, got = f"{part} has a buffer that `state_dict` does not store", f"{name}, with persistent=False"
+            raise UsageError(what, got=got, fix="store it, or compute its values in the hook")
 
 
 @contextmanager
@@ -417,24 +388,10 @@ def global_seed(generator: torch.Generator | None, number: int = 0) -> Iterator[
         yield
 
 
-def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
-    """A scheme of this class and name. Raises `ApeError` if the constructor fails and is not that of ape itself."""
-    what, call_first = f"scheme {name!r} cannot be made", "call super().__init__(shape) first in `__init__`"
-    try:
-        with global_seed(shape.generator):
-            scheme = kind(shape, **options)
-    except ApeError:
-        raise
-    except (Exception, SystemExit) as error:
-        if not plugins.is_user_class(kind):
-            raise
-        missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{error_text(error)}{user_parts.place(error, user_parts.files(kind))}"
-        raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
-    if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({user_parts.files(kind)[0]})", fix=call_first)
-    for buffer, values in unstored(scheme).items():
-        if values.is_meta:
-            raise values_lost(scheme, buffer)
+def constructed(cls: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
+    """A scheme of this class and name. Raises `ApeError` if the constructor of a user's own scheme fails."""
+    with global_seed(shape.generator), user_parts.explained(cls):
+        scheme = cls(shape, **options)
+        check_stored(scheme, f"scheme {name!r}")
     scheme.name, scheme._made_with = name, options
     return scheme

@@ -116,16 +116,13 @@ class Lie(FastScheme):
         Without a plan, positions that differ between rows are read back to the host from a GPU. A compiled function has
         an operator for each token.
         """
-        if len(positions) == 1:
+        if len(positions) == 1 or (not plan and torch.compiler.is_compiling()):
             places = _coordinates(positions)
             return _State(self.operators(places), places, None)
         if plan:
             places, take, place, empty, operator = plan.tensors
             stage = Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
             table = self.operators(places)
-        elif torch.compiler.is_compiling():
-            places = _coordinates(positions)
-            return _State(exponentials(self.free, places), places, None)
         else:
             places, which, table = self._table(_coordinates(positions), shared_with)
             stage = Stage.of_some(np.arange(which.size), which, self.free.shape[1], positions.device)
@@ -182,38 +179,3 @@ def _distinct(places: Tensor) -> tuple[Tensor, Tensor]:
     first = torch.empty(int(which.max()) + 1 if len(which) else 0, dtype=torch.int64)
     first[which] = torch.arange(len(places))
     return places[first], which
-
-
-@torch.library.custom_op("ape::exponentials", mutates_args=())
-def exponentials(free: Tensor, places: Tensor) -> Tensor:
-    """The exponential of `combined` generators at each place, computed once for places that are equal.
-
-    [C, G, K, K], int64 or floating point [T, C] -> float32 or wider [T, G, K, K]
-    """
-    distinct, which = places.unique(dim=0, return_inverse=True)
-    return exponential(combined(free, distinct)).to(wide(free).dtype).index_select(0, which)
-
-
-@torch.library.custom_op("ape::exponentials_backward", mutates_args=())
-def _exponentials_backward(grad: Tensor, free: Tensor, places: Tensor) -> Tensor:
-    """The gradient of the generators, as `free`.
-
-    That of an exponential is the upper right block of the exponential of [[S', G], [0, S']], with G the gradient of its
-    result (Van Loan 1978, IEEE Transactions on Automatic Control 23(3)).
-    """
-    distinct, which = places.unique(dim=0, return_inverse=True)
-    s = combined(free, distinct)
-    g, k = torch.zeros_like(s).index_add_(0, which, grad.double()), s.shape[-1]
-    both = torch.cat([torch.cat([s.mT, g], -1), torch.cat([torch.zeros_like(s), s.mT], -1)], -2)
-    of_skew = torch.tensordot(distinct.double().T, torch.linalg.matrix_exp(both)[..., :k, k:], dims=1)
-    return (of_skew - of_skew.mT).to(free.dtype)
-
-
-exponentials.register_fake(lambda free, places: wide(free).new_empty(len(places), *free.shape[1:]))
-exponentials.register_autograd(
-    lambda ctx, grad: (_exponentials_backward(grad, *ctx.saved_tensors), None),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-)
-_exponentials_backward.register_fake(
-    lambda grad, free, places: torch.empty_like(free, memory_format=torch.contiguous_format)
-)

@@ -68,10 +68,10 @@ class MatrixPower(Scheme):
         self.content_dependent = multiplicative
         self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # M, float64 [D, D]
         self.given = None if point is None else _real(point, "point", (d,))  # x, float64 [D]
-        if matrix is not None and base != 10_000.0:
-            raise UsageError("a given matrix has no base", got=f"matrix and base {base:g}", fix="leave one out")
-        if matrix is not None and learned:
-            raise UsageError("a given matrix is not learned", got="matrix and learned", fix="leave one out")
+        if matrix is not None and (learned or base != 10_000.0):
+            raise UsageError(
+                "a given matrix has no base, and is not learned", got="a matrix", fix="leave the others out"
+            )
         if point is not None and multiplicative:
             raise UsageError("multiplicative encodings have no evaluation point", got="a point", fix="leave it out")
         if (

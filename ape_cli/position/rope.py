@@ -211,21 +211,19 @@ def scaling_of(given: dict[str, Any]) -> LinearScaling:
 
     Raises `UsageError` for an unknown type, for a field that is missing or unknown, and for a bad value.
     """
-    what = "bad scaling of rope"
-    scaling = SCALINGS.get(given.get("rope_type", "")) if isinstance(given, dict) else None
+    values = dict(given) if isinstance(given, dict) else {}
+    scaling = SCALINGS.get(str(values.pop("rope_type", "")))
     if scaling is None:
         allowed = f"a dictionary with a `rope_type`: {', '.join(SCALINGS)}"
-        raise UsageError(what, got=given, allowed=allowed, fix="choose one of these, or a scheme other than rope")
-    values = {name: value for name, value in given.items() if name != "rope_type"}
-    defaults = {field.name: field.default for field in fields(scaling)}
-    missing = [name for name, default in defaults.items() if default is MISSING and name not in values]
-    if missing or not values.keys() <= defaults.keys():
-        without = f", without {' and '.join(missing)}" if missing else ""
-        allowed = f"for {given['rope_type']}: {', '.join(defaults)}"
-        raise UsageError(what, got=f"{', '.join(values) or 'no field'}{without}", allowed=allowed)
-    for name, value in values.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-        if not (isinstance(value, bool) if name == "truncate" else number):
-            allowed = "true or false" if name == "truncate" else "a number above 0"
-            raise UsageError(what, got=f"{name}={value!r}", allowed=allowed)
+        fix = "choose one of these, or a scheme other than rope"
+        raise UsageError("bad scaling of rope", got=given, allowed=allowed, fix=fix)
+    needed = {field.name for field in fields(scaling) if field.default is MISSING}
+    names = [field.name for field in fields(scaling)]
+    switches = [name for name in values if isinstance(values[name], bool)]
+    numbers = (value for name, value in values.items() if name not in switches)
+    positive = all(isinstance(value, int | float) and 0 < value < math.inf for value in numbers)
+    if not needed <= values.keys() <= set(names) or not positive or switches != ["truncate"] * ("truncate" in values):
+        allowed = f"{', '.join(sorted(needed))}, and maybe others of: {', '.join(names)}"
+        fix = "give numbers above 0, and true or false for `truncate`"
+        raise UsageError("bad scaling of rope", got=given, allowed=allowed, fix=fix)
     return scaling(**values)

@@ -38,7 +38,6 @@ import torch
 from torch import Tensor
 
 from ape_cli.core.errors import UsageError
-from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._context import reads_values
 from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_pairs
@@ -84,23 +83,9 @@ class Xpos(Scheme):
         two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64, device=device)
         return ((two_i / self.shape.head_dim + self.gamma) / (1.0 + self.gamma)).log() / self.scale_base
 
-    def context(
-        self,
-        positions: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        shared_with: Context | None = None,
-        plan: PositionPlan | None = None,
-        *,
-        beside: Context | None = None,
-    ) -> Context:
-        """Prepare positions for the hooks (see `Scheme.context`).
-
-        Raises `UsageError` on a CPU if the factors of a position would be too large for float32.
-        """
-        context = super().context(positions, mask, causal, shared_with, plan, beside=beside)
-        if reads_values(positions) and positions.numel():
-            farthest, allowed = positions.max().item(), int(-_MOST / float(self.rates()[0]))
+    def _prepared(self, context: Context, shared_with: Context | None) -> Context:
+        if reads_values(context.positions) and context.positions.numel():
+            farthest, allowed = context.positions.max().item(), int(-_MOST / float(self.rates()[0]))
             if farthest > allowed:
                 raise UsageError(
                     "a position is too far from the start for xpos",

@@ -12,7 +12,7 @@ from ape_cli.attention.dot import Dot
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 from ape_cli.position.alibi import Alibi
-from tests.attention.plain import WHO, D, H, link_of
+from tests.attention.plain import D, H
 
 SEQUENCES = [name for name in position.names() if position.load(name).reads(position.make("none").structure)]
 
@@ -24,29 +24,6 @@ def scheme_of(name: str, decay: float) -> Scheme:
 
 def vectors(seed: int, count: int) -> Tensor:
     return torch.randn(2, H, count, D // H, generator=torch.Generator().manual_seed(seed))
-
-
-@torch.no_grad()
-def mixed(scheme: Scheme, who: str, backend: str | None) -> Tensor:
-    link, count = link_of(scheme, who)
-    q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
-    if backend is None:
-        return Dot().attend(scheme, q, k, v, link, 0.0)
-    with attention.use_backend(backend):
-        return Dot().attend(scheme, q, k, v, link, 0.0)
-
-
-@pytest.mark.parametrize("decay", [1.0, 0.8])
-@pytest.mark.parametrize("name", [name for name in SEQUENCES if not position.load(name).overrides("logits")])
-def test_every_backend_gives_the_same(name: str, decay: float) -> None:
-    scheme = scheme_of(name, decay)
-    for parameter in scheme.parameters():
-        parameter.requires_grad_(False)
-    for who in WHO:
-        wanted = mixed(scheme, who, "plain")
-        assert wanted.std() > 0.1
-        for backend in [*(["fused"] if decay == 1.0 else []), None]:
-            torch.testing.assert_close(mixed(scheme, who, backend), wanted, rtol=1e-5, atol=1e-6)
 
 
 class Single(Alibi):
@@ -79,19 +56,6 @@ def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype, hidden: b
             found = Dot().attend(scheme, q, k, v, link, 0.0)
         assert found.dtype == dtype
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
-
-
-@pytest.mark.parametrize("name", ["none", "alibi", "rope"])
-def test_backends_have_the_same_gradients(name: str) -> None:
-    scheme, found = scheme_of(name, 1.0), []
-    for chosen in ("plain", "fused"):
-        link, count = link_of(scheme, "causal and keys")
-        given = [vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7))]
-        with attention.use_backend(chosen):
-            (Dot().attend(scheme, *given, link, 0.0) ** 2).sum().backward()
-        found.append([x.grad for x in given])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_chosen() -> None:

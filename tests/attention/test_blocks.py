@@ -9,7 +9,7 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext, dot
 from ape_cli.core.errors import UsageError
-from ape_cli.position import Context, FastScheme, Scheme, Side
+from ape_cli.position import Scheme
 from tests.attention.plain import D, H, vectors
 
 N = 13
@@ -86,26 +86,6 @@ def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> No
     torch.rand(3)  # the random stream advances before the backward pass
     grad = torch.autograd.grad((out * vectors(5, m)).sum(), v)[0]
     assert torch.allclose((grad * v).sum(), (out * vectors(5, m)).sum(), rtol=1e-9)
-
-
-def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The context of a block has no state, so a scheme with a state is not computed in blocks."""
-
-    class Stateful(FastScheme):
-        def prepare(self, positions: Tensor, plan: object, beside: object) -> Tensor:
-            return positions.double()
-
-        def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-            return x
-
-        def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
-            return -(q_context.state[:, None, :, None] - k_context.state[:, None, None, :]).abs()
-
-    sizes = small_blocks(monkeypatch)
-    scheme = Stateful(make("alibi", 1.0).shape)
-    link, m = link_of(scheme, "keys")
-    attention.make().attend(scheme, vectors(1, m), vectors(2, N), vectors(3, N), link, 0.0)
-    assert not sizes
 
 
 def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:

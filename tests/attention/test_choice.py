@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from ape_cli import attention, experiment, position
-from ape_cli.attention import Attention, AttentionContext
+from ape_cli.attention import Attention
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.evaluation import evaluate
 from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
-from ape_cli.reports import aggregation
-from ape_cli.reports.views import Options
 from ape_cli.runs.config import Config
-from ape_cli.runs.registry import open_registry
-from ape_cli.training import trial
-from ape_cli.training.execution import Execution
 
 CPU = torch.device("cpu")
 ALL = attention.names()
@@ -82,44 +75,9 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     Transformer(made, **sizes)  # the default kind is allowed
 
 
-def test_all_else_is_allowed(words: Dataset) -> None:
-    """Every kind can be used with every scheme that reads words, except for the pairs above."""
-    refused = {(kind, scheme) for kind, scheme, decay, _ in REFUSED if decay == 1.0}
-    for kind in ALL:
-        for scheme in ("none", "sinusoidal", "relative", "rope", "orthogonal-seq"):
-            if (kind, scheme) not in refused:
-                experiment.complete(resolve(kind, scheme), words)
-    for kind in ("dot", "epanechnikov", "boxcar"):
-        assert experiment.complete(resolve(kind, decay=0.9), words).decay == 0.9
-
-
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
     with pytest.raises(UsageError, match="acts only in an encoder"):
         factory.build(experiment.complete(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
-
-
-def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
-    """A bias that depends on positions only, as in T5, is added to the scores, also to those of kernels."""
-
-    class Line(position.Scheme):
-        source = "an example"
-
-        def bias(self, q: torch.Tensor, q_context: position.Context, k_context: position.Context) -> torch.Tensor:
-            apart = (q_context.positions[:, :, None] - k_context.positions[:, None, :]).abs()
-            return -0.5 * apart[:, None].to(q.dtype)
-
-    scheme = Line(position.make("none", 16, 2).shape)
-    at = scheme.context(torch.arange(5)[None])
-    q, k = torch.randn(2, 1, 2, 5, 8, dtype=torch.float64)
-    context, plain = AttentionContext.of(scheme, at, at), position.make("none", 16, 2)
-    eye = torch.eye(5, dtype=torch.float64).expand(1, 2, -1, -1)
-    for name in ALL:
-        kind = attention.make(name)
-        if not kind.refuses_bias:
-            weights, without = (kind.attend(s, q, k, eye, context, 0.0) for s in (scheme, plain))
-            ratio = (weights / without).log()
-            expected = scheme.bias(q, at, at)
-            assert torch.allclose(ratio - ratio[..., :1], (expected - expected[..., :1]).expand_as(ratio), atol=1e-9)
 
 
 # The locality bias -------------------------------------------------------------------------------
@@ -137,20 +95,3 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
 
 
 # Runs --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
-    """A run is trained, evaluated with both kinds of decoding and loaded again, and tables name its attention."""
-    found = open_registry(tmp_path)
-    wanted = resolve(kind, steps=8, validate_every_steps=2)
-    done = trial.run_trial(experiment.of(wanted, words), found, Execution(CPU))
-    assert done.trained
-    assert done.run.history()["step"].to_list() == [2, 4, 6, 8]
-    assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
-    assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
-    (line,) = aggregation.lines(found, Options()).to_dicts()
-    assert line["attention"] == kind
-    assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
-    model = factory.build(done.run.record.config, words.structure, words.ids)
-    assert model.encoder[0].self_attention.attention_type.name == kind

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ape_cli import attention
 from ape_cli.attention import AttentionContext
-from ape_cli.attention.clustered import clustering
 from ape_cli.core.errors import UsageError
 from tests.attention.plain import kind_of, net, scheme_of, vectors
 
@@ -24,25 +23,6 @@ def mixed(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("clusters", [7, 9, 16])
-def test_with_as_many_clusters_as_queries_it_is_dot(name: str, clusters: int) -> None:
-    q, k, v = vectors(1, 7), vectors(2, 7), vectors(3, 7)
-    found = mixed(attention.make("clustered", clusters=clusters), name, q, k, v)
-    assert torch.allclose(found, mixed(attention.make("dot"), name, q, k, v), atol=1e-9)
-    fewer = mixed(attention.make("clustered", clusters=3), name, q, k, v)
-    assert not torch.allclose(fewer, found, atol=1e-3)
-
-
-def test_equal_queries_need_one_cluster() -> None:
-    """Twelve queries with four distinct vectors need only four clusters, also in float32."""
-    for dtype in (torch.float64, torch.float32):
-        q, k, v = (x.to(dtype) for x in (vectors(1, 4).repeat(1, 1, 3, 1), vectors(2, 12), vectors(3, 12)))
-        found = mixed(attention.make("clustered", clusters=4), "none", q, k, v)
-        tolerance = 1e-9 if dtype == torch.float64 else 1e-5
-        assert torch.allclose(found, mixed(attention.make("dot"), "none", q, k, v), atol=tolerance)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_padding_is_in_no_cluster(name: str) -> None:
     """The content of padding does not matter, even if there are fewer real queries than clusters."""
     q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)
@@ -55,20 +35,6 @@ def test_padding_is_in_no_cluster(name: str) -> None:
             other = q.clone()
             other[0, :, 5:] *= scale
             assert torch.allclose(mixed(kind, name, other, k, v, mask)[:1, :, :5], alone, atol=1e-9)
-
-
-def test_clusters_that_are_far_apart_are_found() -> None:
-    """Four groups of five vectors, one of them far away, are found. The start of k-means is not random either."""
-    centres = torch.tensor([[0.0, 0], [10, 0], [0, 10], [90, 90]], dtype=torch.float64)
-    noise = torch.randn(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    q = (centres.repeat_interleave(5, 0) + 0.1 * noise)[None, None]
-    member, count = clustering(q, torch.ones(1, 1, 20, 1, dtype=torch.float64), 4, 5)
-    assert count == 4
-    assert all(len(set(g.tolist())) == 1 for g in member[0, 0].view(4, 5))
-    assert len(set(member[0, 0].tolist())) == 4
-    state = torch.get_rng_state()
-    assert torch.equal(clustering(q, torch.ones(1, 1, 20, 1, dtype=torch.float64), 4, 5)[0], member)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_it_acts_in_the_encoder_alone() -> None:

@@ -53,11 +53,6 @@ def check_definition(kind: str, name: str, decay: float, who: str) -> None:
             assert torch.allclose(found[b, h, asks], expected, atol=1e-9), (decay, who, b, h)
 
 
-def test_the_vectors_reach_both_sides_of_a_support() -> None:
-    apart = torch.cdist(vectors(1, 7), vectors(2, 7)) / (2 * K**0.5)
-    assert 0.1 < float((apart > 1).double().mean()) < 0.9
-
-
 # Lemma 2.3 ---------------------------------------------------------------------------------------
 
 
@@ -106,15 +101,3 @@ def test_bf16_is_at_work_and_close(kind: str, name: str) -> None:
     assert 0 < float((exact - rough.float()).detach().abs().mean()) < 0.1
     rough.float().logsumexp(-1).sum().backward()
     assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_no_rows_no_queries_and_no_keys_are_possible(kind: str) -> None:
-    scheme = scheme_of("rope", kind)
-    for rows, m, n in ((0, 3, 3), (2, 0, 3), (2, 3, 0), (0, 0, 0)):
-        places = (torch.zeros(rows, count, dtype=torch.int64) for count in (m, n))
-        at, of = (scheme.context(place, place == 0) for place in places)
-        q, k, v = (vectors(1, count)[:1].expand(rows, -1, -1, -1) for count in (m, n, n))
-        found = kind_of(kind).attend(scheme, q, k, v, AttentionContext.of(scheme, at, of), 0.0)
-        assert found.shape == q.shape
-        assert n or not found.any()

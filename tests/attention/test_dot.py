@@ -67,19 +67,3 @@ def test_a_learned_bias_is_that_of_torch(name: str, who: str, monkeypatch: pytes
         out = Dot().attend(scheme, draws[0][:, :, :m], draws[1], draws[2], context, 0.0)
     assert calls == [3]
     assert torch.allclose(out, found[1][0], rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", LEARNED)
-def test_dropout_reaches_a_learned_bias(name: str) -> None:
-    """Dropout acts on the weights: about half become 0, the others are doubled, and masked ones stay 0."""
-    scheme = make(name)
-    context, m = link_of(scheme, "causal and keys")
-    q, k = vectors(1, m), vectors(2, 7)
-    identity = torch.eye(7, dtype=torch.float64).expand(2, H, 7, 7)  # with these values the output is the weights
-    whole = Dot().attend(scheme, q, k, identity, context, 0.0)
-    torch.manual_seed(1)
-    dropped = Dot().attend(scheme, q, k, identity, context, 0.5)
-    kept = dropped != 0
-    assert torch.allclose(dropped[kept], 2 * whole[kept])
-    assert not dropped.masked_select(~seen_of(context, m)).any()
-    assert 0.2 < float(kept[whole != 0].double().mean()) < 0.8

@@ -9,16 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.nn.attention.flex_attention import flex_attention
 
-from ape_cli import adapters, attention, position
+from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext, dot
-from ape_cli.core.errors import UsageError
-from ape_cli.models.decoder import DecoderOnly
-from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Scheme
-from ape_cli.structure import Seq, Tree
 from tests.attention.plain import KINDS, D, H, K, kind_of, scheme_of
 
 T, F = True, False
@@ -112,73 +106,11 @@ def test_blocks_of_long_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(dot, "_LONG", 1)
             patch.setattr(dot, "_LONG_FUSED", 1)
-            patch.setattr(dot, "_block", lambda q, k: 2)
+            patch.setattr(dot, "_AT_ONCE", 1)
+            patch.setattr(dot, "_AT_LEAST", 2)
             blocks = kind_of("dot").attend(scheme, q, k, v, context, 0.0)
         assert torch.allclose(whole, blocks, atol=1e-12)
         assert all(g.isfinite().all() for g in torch.autograd.grad(blocks.sum(), (q, k, v)))
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("name", position.names())
-def test_adapters_of_torch(name: str) -> None:
-    """The functions of torch give 0 too."""
-    structure = "seq" if position.load(name).reads(Seq()) else "tree(2)" if position.load(name).reads(Tree(2)) else ""
-    if not structure:
-        return
-    scheme = position.make(name, D, H, structure, max_size=8, decay=1.0)
-    for context, empty in contexts(scheme):
-        q, k, v = (drawn(count, torch.float32) for count in (empty.shape[1], N, N))
-        hidden = empty[:, None].expand(-1, H, -1)
-        try:
-            inputs = adapters.sdpa_inputs(scheme, q, k, context.q_context, context.k_context)
-        except UsageError:
-            assert scheme.overrides("logits")
-            return
-        out = functional.scaled_dot_product_attention(inputs.q, inputs.k, v, attn_mask=inputs.attn_mask)
-        grads = torch.autograd.grad(out.square().sum(), (q, k, v))
-        assert not out[hidden].any()
-        assert all(g.isfinite().all() for g in grads)
-        if name == "none":  # the mask is the same for all; the first call takes a second
-            flex = adapters.flex_inputs(scheme, q.detach(), k.detach(), context.q_context, context.k_context)
-            same = flex_attention(flex.q, flex.k, v.detach(), score_mod=flex.score_mod)
-            assert torch.allclose(same, out, atol=1e-5)
-
-
-def test_visible_queries_keep_their_bits() -> None:
-    """A row without keys changes no bit of the other rows."""
-    for kind in KINDS:
-        made, scheme = kind_of(kind), scheme_of("none", kind).float()
-        q, k, v = (drawn(N, torch.float32) for _ in range(3))
-        at, some = torch.arange(1, N + 1)[None], KEYS.any(1)
-        outs = []
-        for rows in (torch.ones(ROWS, dtype=torch.bool), some):
-            here = scheme.context(at, KEYS[rows])
-            outs.append(made.attend(scheme, q[rows], k[rows], v[rows], AttentionContext.of(scheme, here, here), 0.0))
-        assert torch.equal(outs[0][some], outs[1]), kind
-
-
-@pytest.mark.parametrize("name", ["t5", "orthogonal-seq", "none"])
-@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
-def test_models(model: str, name: str) -> None:
-    """A row without a source, which has padding alone, changes nothing for the others, and gives finite gradients."""
-    scheme, options = scheme_of(name), {"ids": 12, "d_ff": 24, "dropout": 0.0}
-    net: SequenceModel
-    if model == "decoder":
-        net = DecoderOnly(scheme, layers=2, sides=True, generator=None, **options).double()
-    else:
-        net = Transformer(scheme, encoder_layers=2, decoder_layers=2, generator=None, **options).double()
-    ids, at = torch.arange(20).view(4, 5) % 11 + 1, torch.arange(9)[None]
-    mask = torch.tensor([[T] * 5, [F] * 5, [T] * 3 + [F] * 2, [T] * 5])
-
-    def scores(rows: Tensor) -> Tensor:
-        """The scores of three tokens after each source."""
-        memory, source = net.encode(ids[rows], at[:, 1:6], mask[rows])
-        return net.decode(ids[rows][:, :3], at[:, 6:] if model == "decoder" else at[:, :3], memory, source)
-
-    every, real = scores(torch.arange(4)), mask.any(1)
-    assert torch.allclose(every[real], scores(real.nonzero()[:, 0]), atol=1e-9)
-    grads = torch.autograd.grad(every.square().sum(), list(net.parameters()), allow_unused=True)
-    assert all(x is None or x.isfinite().all() for x in (every, *grads))
 
 
 def test_contexts_are_released_at_once() -> None:

@@ -106,25 +106,25 @@ labels that are asked for at other tokens
   - np.argsort(tags == PAD, axis=1, kind="stable")
   + np.argsort(tags != PAD, axis=1, kind="stable")
 a value of the forward pass used in a checkpointed layer of the backward pass
-  _phase  position/test_checkpointing.py::test_in_every_second_layer_and_twice
-  - "forward" if torch._C._current_graph_task_id() == -1 else "backward"
-  + "forward"
+  Context.cached  position/test_checkpointing.py::test_in_every_second_layer_and_twice
+  - in_backward = torch._C._current_graph_task_id() != -1
+  + in_backward = False
 a value that was computed without a graph used where gradients are recorded
-  _phase  position/test_checkpointing.py::test_a_context_that_is_used_again
-  - return "no graph"
-  + pass
+  Context.cached  position/test_checkpointing.py::test_a_context_that_is_used_again
+  - key = compute, id(other), torch.is_grad_enabled()
+  + key = compute, id(other)
 a value used again after a backward pass has freed its graph
   Context.cached  position/test_checkpointing.py::test_a_context_that_is_used_again
-  - kept is None or kept.reads != _Reads.count
-  + kept is None
+  - self._kept[key].reads == _Reads.count
+  + True
 a value that a checkpoint counts as a part of the first layer
   kept_apart  position/test_checkpointing.py::test_the_gradients_of_plain_layers
   - torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None
   + False
 a value known by the name of its function
   Context.cached  position/test_checkpointing.py::test_a_value_is_known_by_its_function_and_object
-  - key = compute, id(other), _phase()
-  + key = compute.__qualname__, id(other), _phase()
+  - key = compute, id(other), torch.is_grad_enabled()
+  + key = compute.__qualname__, id(other), torch.is_grad_enabled()
 gradients with other dropout masks than the forward pass
   each_block  attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was
   - preserve_rng_state=rng

@@ -71,7 +71,7 @@ a bias that never reaches cross-attention
   +     return q.new_zeros(1)
   + offsets, w = q_context.cached(k_context, self.vectors)
 Shaw's term without 1/sqrt(K)
-  Relative.bias  position/test_relative.py::test_against_the_definition
+  Relative.bias  models/test_reference.py::test_the_model_is_the_plain_one
   - q * q.shape[-1] ** -0.5
   + q
 Shiv and Quirk's weights in the wrong order across the levels
@@ -121,7 +121,7 @@ Transformer-XL's offset with the wrong sign
   - -offsets.distinct
   + offsets.distinct
 Transformer-XL without its global content term u k
-  TransformerXl.rotate  position/test_transformer_xl.py::test_the_four_terms_by_hand
+  TransformerXl.rotate  models/test_reference.py::test_the_model_is_the_plain_one
   - return x + self.u[:, None].to(x.dtype) if side == "query" else x
   + return x
 a learned matrix whose basis is not turned back
@@ -129,7 +129,7 @@ a learned matrix whose basis is not turned back
   - return (rotated @ q.mT).to(v.dtype)
   + return rotated.to(v.dtype)
 a learned table read one row late
-  Learned.embed  position/test_learned.py::test_each_position_has_its_row
+  Learned.embed  models/test_reference.py::test_the_model_is_the_plain_one
   - at = context.positions.clamp(max=self.shape.max_size)
   + at = (context.positions + 1).clamp(max=self.shape.max_size)
 the locality bias given to one scheme only
@@ -194,8 +194,8 @@ any single row of positions assumed to be consecutive
   + return first
 a result of one pair of contexts given to another pair
   Context.cached  position/test_context.py::test_a_pair_s_own
-  - key = compute, id(other), _phase()
-  + key = compute, _phase()
+  - key = compute, id(other), torch.is_grad_enabled()
+  + key = compute, torch.is_grad_enabled()
 the basis in the projection of one side only
   Attention._projected  position/test_frame.py::test_projections_in_the_frame_change_nothing
   - query, key, value = (self.query, q_basis), (self.key, k_basis), (self.value, None)

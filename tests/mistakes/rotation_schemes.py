@@ -38,7 +38,7 @@ xPos that counts from the first position of a context: a decoder that adds token
   - context.positions[:, None, :, None].double()
   + (context.positions - context.positions.amin())[:, None, :, None].double()
 xPos that clips far positions without a word
-  Xpos.context  position/test_xpos.py::test_positions_beyond_the_range_are_refused
+  Xpos._prepared  position/test_xpos.py::test_positions_beyond_the_range_are_refused
   - farthest > allowed
   + farthest > allowed and farthest < 0
 xPos that acts in an encoder

@@ -18,7 +18,6 @@ from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import Transformer, forward
-from ape_cli.runs import config
 from tests.conftest import write
 from tests.models.test_reference import CASES, IDS, SOURCE, TARGET, D, H, attend, embedded, feed, norm
 
@@ -97,18 +96,6 @@ def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, 
         assert torch.allclose(torch.cat(parts, dim=1), expected, atol=near)
 
 
-def test_no_encoding_tells_source_and_target_apart_by_order_alone() -> None:
-    """`none` on sequences is NoPE: nothing but the tokens is added, and positions have no effect."""
-    made = net("none").eval()
-    assert made.sides is None
-    assert not list(made.scheme.parameters())
-    ids, at, place = packed([(SOURCE, [1, 2, 3, 4, 5], TARGET, [6, 7, 8, 9])])
-    assert torch.equal(made(ids, at, place), made(ids, 0 * at, place))
-    turned = ids.clone()
-    turned[0, :2] = ids[0, :2].flip(0)
-    assert not torch.allclose(made(ids, at, place), made(turned, at, place))  # the causal mask shows the order
-
-
 def joined(folder: Path, **options: Any) -> DecoderOnlyBatch:
     split = open_dataset(folder).split("train")
     assert isinstance(split, Split)
@@ -147,16 +134,6 @@ def test_trees_keep_their_places_and_their_line_continues(tmp_path: Path, struct
         assert at.tolist() == expected[structure]
 
 
-def test_tags_read_the_source_again(tmp_path: Path) -> None:
-    write(tmp_path / "data", "group-word", length_mean=6, length_std=1)
-    batch = joined(tmp_path / "data")
-    for row in range(4):
-        source = [i for i in batch.source_ids[row].tolist() if i != PAD]
-        assert [i for i in batch.ids[row].tolist() if i != PAD] == [*source, *source[:-1]]
-        places = batch.input_indices[row][batch.label_mask[row]].tolist()
-        assert places == list(range(len(source), len(source) + len(places)))
-
-
 @torch.no_grad()
 def test_shares_are_padded_alike(tmp_path: Path) -> None:
     """Two processes have the shapes of the whole batch, and its scores."""
@@ -191,18 +168,6 @@ def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
         assert isinstance(made, DecoderOnly)
         assert len(made.decoder) == 3
         assert (made.sides is not None) == sides
-    split = words.split("train")
-    assert isinstance(split, Split)
-    longest = max(int(batch.label_mask.sum(1).add(batch.source_mask.sum(1)).max()) for batch in split.batches(1000))
-    sizes = {}
-    for model in config.MODELS:
-        found = experiment.complete(
-            ExperimentSpec(preset="tiny", scheme="learned", model=model).config("sequence"), words
-        )
-        sizes[model] = found.max_size
-        same = found.digest("0" * 64) == found.digest("0" * 64, without=("model",))
-        assert same == (model == "encoder-decoder")  # the field was added after the first runs
-    assert sizes["decoder"] == longest
     with pytest.raises(UsageError, match="unknown model"):
         ExperimentSpec(preset="tiny", scheme="rope", model="encoder").config("sequence")
     with pytest.raises(UsageError, match="no target sequence"):

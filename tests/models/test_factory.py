@@ -17,7 +17,7 @@ from ape_cli.models import factory
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import StoragePath
-from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, parse_structure
+from ape_cli.structure import Grid, Seq, Tree, parse_structure
 from tests.conftest import write
 
 
@@ -27,11 +27,6 @@ def wanted(scheme: str, structure: str | None = None, **settings: object) -> Con
 
 def grid(axes: int) -> Grid:
     return Grid((Seq(),) * axes)
-
-
-@pytest.mark.parametrize("own", [Seq(), Tree(2), grid(2), Cyclic(6)])
-def test_a_flat_scheme_reads_everything_along_its_linearisation(own: Structure) -> None:
-    assert structure_for("sinusoidal", own) == Seq()
 
 
 def test_a_structure_that_is_asked_for_is_read() -> None:
@@ -65,14 +60,6 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
         variants.append(experiment.of(settled, grids).variant)
     assert names[0] == names[1] != names[2]
     assert variants == [{}, {}, {"structure": "grid(2)"}]
-
-
-def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: StoragePath) -> None:
-    runs, plain = open_registry(tmp_path), experiment.complete(wanted("orthogonal-grid"), grids)
-    other = experiment.complete(wanted("orthogonal-grid", distance="euclidean"), grids)
-    assert runs.run_for(plain, grids).name != runs.run_for(other, grids).name
-    assert (experiment.of(plain, grids).variant, experiment.of(other, grids).variant) == ({}, {"distance": "euclidean"})
-    assert factory.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
 
 
 def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
@@ -120,42 +107,6 @@ def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:
 def forests(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     options = {"trees_mean": 3.0, "depth_mean": 2.0}
     return write(tmp_path_factory.mktemp("forests") / "data", "forest-reverse", "depth", **options)
-
-
-def test_a_reading_of_a_product_is_what_its_name_says(forests: Dataset) -> None:
-    """The same batch, read in four ways."""
-
-    def places(structure: str) -> torch.Tensor:
-        batch = next(forests.split("train").batches(8, structure=parse_structure(structure)))
-        return batch.source_positions.expand(*batch.source_mask.shape, *batch.source_positions.shape[2:])
-
-    both = places("seq*tree(2)")
-    mask = both[..., 1] > 0
-    assert torch.equal(places("tree(2)"), both[..., 1])
-    assert torch.equal(places("seq"), both[..., 0])
-    line = places("line")
-    assert torch.equal(line[mask], torch.arange(1, mask.shape[1] + 1).expand_as(mask)[mask])
-    assert torch.equal(places("line*tree(2)")[mask], torch.stack([line, both[..., 1]], dim=-1)[mask])
-    assert (both[..., 0][mask].min(), both[..., 1][mask].min()) == (1, 1)
-
-
-def test_positions_that_tokens_share_are_told(forests: Dataset) -> None:
-    told = "rope reads seq of seq*tree(2), without tree(2): positions are not unique"
-    for scheme, structure, expected in [
-        ("rope", "seq", told),
-        ("rope", None, None),
-        ("orthogonal", None, None),
-        ("orthogonal", "line*tree(2)", None),
-    ]:
-        assert experiment.of(wanted(scheme, structure), forests).ambiguity == expected
-
-
-def test_a_model_of_the_line_is_one_of_a_sequence(forests: Dataset) -> None:
-    settled = experiment.complete(wanted("orthogonal", "line*tree(2)"), forests)
-    assert settled.structure is not None
-    assert settled.structure.expression == "line*tree(2)"
-    model = factory.build(settled, forests.structure, forests.ids)
-    assert model.scheme.structure == parse_structure("seq*tree(2)")
 
 
 def test_bounded_schemes_get_the_size_of_what_they_read(forests: Dataset) -> None:

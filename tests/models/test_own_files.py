@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 import ape_cli.position
-from ape_cli import load, position
-from ape_cli.core.errors import RunError
+from ape_cli import position
 from ape_cli.data.loader import Dataset
-from ape_cli.evaluation.sharing.exported import export
-from ape_cli.models.factory import change, changed, own_files
-from ape_cli.runs.record import UserCode, user_code
+from ape_cli.models.factory import changed, own_files
+from ape_cli.runs.record import user_code
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
@@ -85,30 +83,6 @@ def test_a_changed_file_is_named_once(
     assert CHANGED not in ape(*train)[1]
 
 
-def test_changes_are_counted_for_each_part(file: Path) -> None:
-    """Nothing is said about code that is not here, and nothing about runs with the present code."""
-    present = own_files("mine-own", "dot", "plain")
-    same = [UserCode(f"same-{i}", "mine-own", "dot", "plain", present) for i in range(3)]
-    old = [UserCode(f"old-{i}", "mine-own", "dot", "plain", dict.fromkeys(present, "0" * 64)) for i in range(2)]
-    gone = UserCode("gone", "no-such-scheme", "dot", "plain", {"scheme 'no-such-scheme'": "0" * 64})
-    was_own = UserCode("was-own", "rope", "dot", "plain", {"scheme 'rope'": "0" * 64})
-    assert changed([*same, gone]) == {}
-    outdated = changed([*same, *old, gone, was_own])
-    assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}
-    assert "has changed since 2 runs were trained, for example old-0" in change(*next(iter(outdated.items())))
-
-
-def test_the_digest_is_that_of_the_code_that_runs(
-    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file is edited while the program has the old code in memory."""
-    monkeypatch.chdir(tmp_path)
-    position.load("mine-own")
-    file.write_text(SCHEME + "\n")
-    run = trained(words)
-    assert run.read().own_files == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
-
-
 def test_a_score_of_other_code_is_not_stored(
     words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,15 +123,3 @@ def test_a_run_that_was_resumed_with_other_code_is_shown_as_such(
     (row,) = open_registry(tmp_path / "results").runs().to_dicts()
     assert row["configuration"] == line["configuration"]
     assert row["configuration"].endswith(f"-{first[:7]} then {second[:7]}")
-    caplog.clear()
-    export(done, tmp_path / "out")
-    assert "has changed since" in caplog.text  # its last code is not in place
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert f"code is `{first}`.\nTraining went on with code of the SHA-256 `{second}`." in card
-    with pytest.raises(RunError, match="the code of scheme 'mine-own' is not that of the model"):
-        load(tmp_path / "out")
-    rewrite(file)
-    caplog.clear()
-    export(done, tmp_path / "out", overwrite=True)
-    assert "has changed since" not in caplog.text
-    assert load(tmp_path / "out").about["resumed_with"] == [new]

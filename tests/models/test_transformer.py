@@ -62,15 +62,6 @@ def test_dropout_can_act_on_branches_alone() -> None:
     assert torch.equal(made(*given), made(*given))
 
 
-def test_weights_follow_the_generator_alone() -> None:
-    torch.manual_seed(5)
-    one = net()
-    torch.manual_seed(6)
-    two = net()
-    for a, b in zip(one.parameters(), two.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 def test_loss_is_summed_over_real_labels() -> None:
     scores = torch.randn(2, 3, 5)
     labels = torch.tensor([[3, 4, 0], [2, 0, 0]])
@@ -109,23 +100,3 @@ def test_parameters_are_those_of_the_published_paper() -> None:
     decoder = 2 * (2 * attend + (2 * d * 1024 + 1024 + d) + 3 * norm) + norm
     made = factory.build(ExperimentSpec(preset="neurips", scheme="rope").config("sequence"), Seq(), ids)
     assert sum(p.numel() for p in made.parameters()) == encoder + decoder + ids * d == 9_478_656
-
-
-@pytest.mark.parametrize(("model", "stacks"), [("encoder-decoder", ["encoder", "decoder"]), ("decoder", ["decoder"])])
-def test_each_layer_has_its_own_width(model: str, stacks: list[str]) -> None:
-    """A decoder-only model has the layers of the encoder first. No other weight depends on the width of a block."""
-
-    def shapes(**settings: int) -> dict[str, tuple[int, ...]]:
-        settings = {"d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2} | settings
-        made = factory.build(
-            ExperimentSpec(preset="tiny", scheme="rope", model=model, set=settings).config("sequence"), Seq(), 9
-        )
-        return {name: tuple(weight.shape) for name, weight in made.state_dict().items()}
-
-    found, alike = shapes(d_ff=24, d_ff_decoder=40), shapes(d_ff=24)
-    names = [name for i in stacks for k in range(3) if f"{(name := f'{i}.{k}.ff')}.inner.weight" in found]
-    assert [found[f"{name}.inner.weight"] for name in names] == [(24, 16), (40, 16), (40, 16)]
-    assert [found[f"{name}.outer.weight"] for name in names] == [(16, 24), (16, 40), (16, 40)]
-    assert {name for name in found if found[name] != alike[name]} == {
-        f"{name}.{weight}" for name in names[1:] for weight in ("inner.weight", "inner.bias", "outer.weight")
-    }

@@ -6,13 +6,11 @@ Shapes: B batch, H heads, N tokens, K channels of a head, D channels of the mode
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ape_cli import position
-from ape_cli.attention import Attention, AttentionContext, KVCache
 from ape_cli.position import AttentionPair, Scheme
 
 B, N, H, K = 2, 75, 2, 8  # more tokens than two blocks
@@ -68,55 +66,6 @@ def check_queries_are_the_last_keys(name: str) -> None:
         seen = None if content is None else content[:, :end]
         part = scores(scheme, q[:, :, begin:end], k[:, :, :end], seen)
         assert torch.allclose(part, every[:, :, begin:end, :end], atol=1e-12)
-
-
-def attention_of(scheme: Scheme) -> Attention:
-    torch.manual_seed(4)
-    return Attention(scheme, 0.0, role="decoder").to(torch.float64).eval()
-
-
-def run(attention: Attention, scheme: Scheme, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """The output of causal self-attention. [B, N, D] -> the same"""
-    at = scheme.context(torch.arange(x.shape[1])[None], mask, causal=True)
-    out: torch.Tensor = attention(x, x, scheme, AttentionContext.of(scheme, at, at))
-    return out
-
-
-def check_tokens_one_by_one(name: str) -> None:
-    """A decoder that adds tokens one by one, after some at once, computes what it computes for all at once."""
-    scheme, x = scheme_of(name), tokens()
-    attention = attention_of(scheme)
-    past, found, begin = KVCache(), [], 0
-    for end in (40, *range(41, N + 1)):
-        every, new = (scheme.context(torch.arange(a, end)[None], causal=True) for a in (0, begin))
-        context = replace(AttentionContext.of(scheme, new, every), causal=begin == 0)
-        found.append(attention(x[:, begin:end], x[:, begin:end], scheme, context, past))
-        begin = end
-    assert torch.allclose(torch.cat(found, dim=1), run(attention, scheme, x), atol=1e-12)
-
-
-def check_padding_in_front(name: str) -> None:
-    """Padding before the tokens, hidden by the mask of keys, changes nothing, whatever it contains."""
-    scheme, x = scheme_of(name), tokens()
-    attention = attention_of(scheme)
-    padded = torch.cat([50 * tokens(seed=5)[:, :9], x], dim=1)
-    mask = torch.arange(N + 9).expand(B, -1) >= 9
-    assert torch.allclose(run(attention, scheme, padded, mask)[:, 9:], run(attention, scheme, x), atol=1e-10)
-
-
-def check_nothing_ahead_is_seen(name: str) -> None:
-    """Tokens ahead, also enormous ones, change no score up to the query, and no gradient."""
-    scheme, x = scheme_of(name), tokens()
-    attention = attention_of(scheme)
-    other = torch.cat([x[:, :30], 1e3 * tokens(seed=6)[:, 30:]], dim=1)
-    outcomes = []
-    for given in (x.requires_grad_(), other.detach().requires_grad_()):
-        out = run(attention, scheme, given)[:, :30]
-        (of_x,) = torch.autograd.grad(out.square().sum(), given)
-        outcomes.append((out, of_x[:, :30]))
-        assert not of_x[:, 30:].any()
-    for one, two in zip(*outcomes, strict=True):
-        assert torch.allclose(one, two, atol=1e-10)
 
 
 def check_autocast(name: str, worst: float) -> None:

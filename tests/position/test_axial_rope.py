@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.position import Scheme
-from ape_cli.position._rotation import frequencies
 from tests.position.golden import GOLDEN
 
 
@@ -44,25 +42,6 @@ def test_values_of_another_implementation() -> None:
     for side in ("query", "key"):
         found = scheme.rotate(x, scheme.context(places(3, 4)), side)[0, 0]
         assert torch.allclose(found, expected, rtol=0, atol=2e-7)
-
-
-@pytest.mark.parametrize(("d_model", "structure"), [(40, "grid(3)"), (28, "grid(2)")])
-def test_it_is_orthogonal_grid_with_other_generators(d_model: int, structure: str) -> None:
-    """If each axis has these angles, and the channel pairs as its planes, also in uneven shares."""
-    ours, other, start = (
-        position.make(name, d_model, 2, structure=structure, decay=1.0).double()
-        for name in ("axial-rope", "orthogonal-grid", "orthogonal-grid")
-    )
-    with torch.no_grad():
-        for part, share in zip(other.operators.parts, other.operators.shares, strict=True):  # type: ignore[union-attr, arg-type]
-            part.angles.copy_(frequencies(share, 100.0).expand_as(part.angles))  # type: ignore[operator, union-attr]
-            if part.basis is not None:
-                part.basis.zero_()  # type: ignore[operator, union-attr]
-    at = torch.randint(0, 50, (2, 9, ours.structure.width), generator=torch.Generator().manual_seed(3))
-    q, k = draw(2, 2, 9, d_model // 2), draw(2, 2, 9, d_model // 2, seed=2)
-    one, same, unset = (attention.logits(s, q, k, s.context(at), s.context(at.flip(1))) for s in (ours, other, start))
-    assert torch.allclose(one, same, rtol=0, atol=1e-12)
-    assert not torch.allclose(one, unset, atol=0.1)
 
 
 def test_each_axis_turns_its_own_channels() -> None:

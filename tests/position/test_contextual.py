@@ -63,27 +63,3 @@ def test_scores_derived_again() -> None:
                 expected = q[1, h, i] @ (k[1, h, j] + vector) / math.sqrt(causal.K)
                 assert torch.isclose(found[1, h, i, j], expected, atol=1e-12)
     assert 0 < clipped < 80
-
-
-def test_open_gates_are_relative_positions() -> None:
-    """If all gates are 1, the key n steps behind gets the term of position n + 1, as in `relative`."""
-    scheme = make()
-    relative = position.make("relative", causal.D, causal.H, max_size=causal.N).double()
-    with torch.no_grad():
-        relative.offsets[: causal.N].copy_(scheme.vectors[1:].flip(0)[: causal.N])  # type: ignore[index]
-        relative.offsets[1 : causal.N + 1].copy_(scheme.vectors[1:].flip(0))  # type: ignore[index]
-    q, k = causal.qk()
-    q, k = q.abs() + 1, 100 * (k.abs() + 1)  # q k / sqrt(K) is at least 280
-    link = causal.link_of(relative, causal.N)
-    term = relative.bias(q, link.q_context, link.k_context)
-    assert term is not None
-    found = causal.scores(scheme, q, k, None) - (q @ k.mT / math.sqrt(causal.K)).tril()
-    assert torch.allclose(found, term.tril(), atol=1e-8)
-
-
-def test_vectors_start_small_and_are_shared_by_heads() -> None:
-    scheme = position.make("contextual", 256, 4, max_size=100, generator=torch.Generator().manual_seed(1))
-    assert isinstance(scheme, Contextual)
-    assert scheme.vectors.shape == (101, 64)
-    assert 0.018 < float(scheme.vectors.detach().std()) < 0.022
-    assert scheme.attach("decoder", 0) not in scheme.layers  # layers have no parameters of their own

@@ -57,20 +57,6 @@ def test_just_below_a_power_of_two(dtype: torch.dtype) -> None:
             assert torch.allclose(exponential(s).double(), expected, rtol=0, atol=TOLERANCE[dtype] * max(1.0, angle))
 
 
-def test_zero_is_the_identity() -> None:
-    for dtype in TOLERANCE:
-        assert torch.equal(exponential(torch.zeros(2, 6, 6, dtype=dtype)), torch.eye(6, dtype=dtype).expand(2, 6, 6))
-    assert exponential(torch.zeros(0, 4, 4)).shape == (0, 4, 4)
-
-
-def test_a_small_one_beside_a_large_one() -> None:
-    """All matrices are halved as often as the largest one, which changes no significant digit."""
-    small, large = (skew_of(*drawn(largest, 8)) for largest in (0.1, 30.0))
-    beside = exponential(torch.stack([small, large]))
-    assert torch.allclose(beside[0], exponential(small), rtol=0, atol=1e-13)
-    assert torch.allclose(beside[1], exponential(large), rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("largest", [0.0, *LARGEST])
 def test_gradient(largest: float) -> None:
     """The gradient agrees with differences and with torch, for matrices that stay skew."""
@@ -92,8 +78,3 @@ def check_gradient(channels: int, largest: float) -> None:
         for f in (exponential, torch.linalg.matrix_exp)
     )
     assert torch.allclose(a, b, rtol=0, atol=1e-4 * max(1.0, largest))
-
-
-def test_what_is_no_number_stays_none() -> None:
-    for value in (math.inf, math.nan):
-        assert not exponential(torch.tensor([[0.0, -value], [value, 0.0]])).isfinite().any()

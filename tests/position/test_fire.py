@@ -87,16 +87,6 @@ def test_only_below_the_threshold_does_the_distance_decide() -> None:
     assert not torch.allclose(far[:, 0, 0], far[:, 1, 1], atol=1e-4)
 
 
-def test_starts_as_the_source() -> None:
-    scheme = make()
-    assert scheme.c.item() == pytest.approx(0.1)
-    assert (scheme.multiplier.item(), scheme.initial) == (1.0, 512.0)
-    assert scheme.w.shape == scheme.b.shape == (32,)
-    for weights, bound in ((scheme.w, 1.0), (scheme.b, 1.0), (scheme.out_w, 32**-0.5)):
-        assert 0.8 * bound < weights.abs().max().item() <= bound
-        assert abs(weights.mean().item()) < 0.3 * bound
-
-
 def test_gradients_of_c_and_of_the_threshold() -> None:
     """They agree with differences of the term itself."""
     scheme = make(threshold=20.0, c=0.4)
@@ -110,27 +100,6 @@ def test_gradients_of_c_and_of_the_threshold() -> None:
         assert gradient is not None
         assert float(gradient) == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-5)
         assert abs(float(gradient)) > 1e-3
-
-
-def test_signs_of_c_and_of_the_threshold_do_not_matter() -> None:
-    scheme = make(threshold=6.0)
-    before = terms(scheme, [3, 40], [0, 20])
-    with torch.no_grad():
-        scheme.c.neg_()
-        scheme.multiplier.neg_()
-    assert torch.equal(terms(scheme, [3, 40], [0, 20]), before)
-    with torch.no_grad():
-        scheme.c.zero_()
-    assert torch.isfinite(terms(scheme, [3, 40], [0, 20])).all()
-
-
-def test_positions_may_be_interpolated() -> None:
-    """Positions between whole steps get the terms of their distances."""
-    scheme = make(threshold=4.0)
-    context = scheme.context(torch.tensor([[0.0, 2.5, 5.0, 7.5]]), causal=True)
-    found = scheme.bias(torch.zeros(1, 2, 4, 8, dtype=torch.float64), context, context)[0]
-    assert torch.equal(found[:, ::2, ::2], terms(scheme, [0, 5], [0, 5]))
-    assert found[1, 3, 1].item() == pytest.approx(formula(scheme, 1, 7.5, 2.5))
 
 
 def test_positions_keep_their_digits_in_bfloat16() -> None:

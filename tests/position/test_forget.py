@@ -60,18 +60,6 @@ def test_scores_derived_again() -> None:
                 assert torch.isclose(found[1, h, i, j], expected, atol=1e-12)
 
 
-def test_gates_start_as_in_the_release() -> None:
-    scheme = position.make("forget", 256, 4, generator=torch.Generator().manual_seed(1))
-    weights = []
-    for index in (0, 1):
-        module = scheme.layers[scheme.attach("decoder", index)]
-        assert isinstance(module, Gates)
-        assert not module.project.bias.any()
-        weights.append(module.project.weight.detach())
-        assert 0.018 < float(weights[-1].std()) < 0.022
-    assert not torch.equal(*weights)
-
-
 def test_extreme_gates_stay_finite() -> None:
     """Gates that are 0 in float32 have finite logarithms and gradients."""
     scheme = make(torch.float32)

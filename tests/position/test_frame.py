@@ -11,7 +11,7 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
-from ape_cli.position import Context, FastScheme
+from ape_cli.position import Context
 from ape_cli.position.orthogonal import Orthogonal
 
 D, H, K = 32, 4, 8
@@ -47,19 +47,6 @@ def places(scheme: Orthogonal, rows: int, count: int, seed: int) -> Tensor:
 
 def draw(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def test_schemes_without_one() -> None:
-    """Tree operators are not powers of one matrix, and rope rotates in the given basis. They have no frame."""
-    for name in position.names():
-        scheme = position.make(name, D, H, max_size=4)
-        shape = (1, 3, scheme.structure.width) if scheme.structure.width > 1 else (1, 3)
-        context = scheme.context(torch.ones(shape, dtype=torch.int64))
-        framed = name in ("orthogonal", "orthogonal-seq", "orthogonal-grid")
-        assert (isinstance(scheme, FastScheme) and scheme.basis(context) is not None) == framed, name
-        if isinstance(scheme, FastScheme) and not framed:
-            x = torch.randn(1, H, 3, K)
-            assert torch.equal(scheme.rotate_in_basis(x, context, "query"), scheme.rotate(x, context, "query"))
 
 
 # In attention

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from ape_cli import position
-from ape_cli.position import _branches, _grouped
+from ape_cli.position import _branches
 from ape_cli.position._branches import Branches
-from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.position.orthogonal import Orthogonal
 
 H, K = 2, 4
@@ -18,72 +16,6 @@ H, K = 2, 4
 
 def draw(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-# Any operators
-
-
-def grouped(which: list[list[int]], fixed: bool, operators: Tensor, x: Tensor) -> Tensor:
-    """Stages in the order in which they act, in groups of several sizes or in tiles of one size.
-
-    Each has the operator of each vector; -1 means none. x: [T * H, m * K]
-    """
-    identity = torch.eye(K, dtype=x.dtype).expand(1, H, K, K)
-    operators, stages = torch.cat([identity, operators]), []
-    for each in which:
-        met = np.array(each) + 1
-        on = np.flatnonzero(met > 0)
-        if fixed:
-            stages.append(Stage.of(met, *tiles(met, len(operators)), H))
-        else:
-            stages.append(Stage.of_some(on, met[on], H, x.device))
-    return Products(stages, operators).of_rows(x)
-
-
-def one_by_one(which: list[list[int]], operators: Tensor, x: Tensor) -> Tensor:
-    rows, copies = [], x.shape[1] // K
-    for t in range(len(which[0])):
-        for h in range(H):
-            for m in range(copies):
-                vector = x[t * H + h, m * K : (m + 1) * K]
-                for each in which:
-                    if each[t] >= 0:
-                        vector = operators[each[t], h] @ vector
-                rows.append(vector)
-    return torch.stack(rows).view(len(which[0]) * H, copies * K)
-
-
-WHICH = [  # the operators of each stage
-    # 4, 3 and 1 vectors: the first two operators are in one group, with one empty place
-    [[0, 1, 2, 0, 1, 0, 0, 1]],
-    [[-1, 2, -1, 2, 4, -1]],  # some vectors have no operator, and some operators have no vector
-    [[3]],
-    [[-1, 0]],
-    [[1, 1, 1, 1, 1]],
-    # two stages, of which the first has fewer vectors
-    [[-1, 0, -1, 1, 0, 1, 0, 1, 0], [-1, 2, 0, 1, 2, 0, 1, 2, 2]],
-    [[-1, -1, 3, -1, 3], [-1, 1, 4, -1, 1], [0, 0, 0, -1, -1]],
-]
-
-
-def given(which: list[list[int]], copies: int) -> tuple[Tensor, Tensor]:
-    """Operators that are not orthogonal, so that a wrong transpose is noticed, and vectors."""
-    return draw(5, H, K, K).requires_grad_(), draw(len(which[0]) * H, copies * K, seed=2).requires_grad_()
-
-
-@pytest.mark.parametrize("copies", [1, 3])
-@pytest.mark.parametrize("which", WHICH)
-def test_any_operators(which: list[list[int]], copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values, and gradients of both. A nightly test compares the gradients with differences of values too."""
-    monkeypatch.setattr(_grouped, "TILE", 4)
-    operators, x = given(which, copies)
-    weights, expected = draw(*x.shape, seed=3), one_by_one(which, operators, x)
-    gradients = torch.autograd.grad((expected * weights).sum(), [x, operators], materialize_grads=True)
-    for fixed in (False, True):
-        out = grouped(which, fixed, operators, x)
-        result = [out, *torch.autograd.grad((out * weights).sum(), [x, operators], materialize_grads=True)]
-        for one, other in zip(result, [expected, *gradients], strict=True):
-            assert torch.allclose(one, other, rtol=0, atol=1e-12), fixed
 
 
 # Operators of paths
@@ -175,37 +107,6 @@ def test_every_reach_is_the_product_along_the_path(name: str, monkeypatch: pytes
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-11), reach
 
 
-def test_the_table_is_as_long_as_its_vectors_are_many() -> None:
-    """32 vectors for each operator: 1 + 2 + 4 operators from 256 vectors on (one spare), and 15 from 512."""
-    for count, reach in ((1, 1), (255, 1), (256, 2), (511, 2), (512, 3), (1024, 4), (4096, 5)):
-        at = torch.full((1, count), 32 + 5)  # paths of 5 steps
-        assert make().context(at).state.reach == reach, count
-
-
-@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
-def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors and their gradients keep their dtype, and gradients of generators are float32. Two stages."""
-    scheme, at = make().float(), mixed(2) % 64
-    with_reach(monkeypatch, at.numel(), 2, 3)
-    x = draw(3, H, at.shape[1], K).to(given).requires_grad_()
-    with torch.autocast("cpu", torch.bfloat16):
-        context = scheme.context(at)
-        turned = scheme.rotate_in_basis(x, context, "key")
-    assert context.state.table.dtype == torch.float32
-    assert turned.dtype == given
-    turned.float().pow(3).sum().backward()
-    assert x.grad is not None
-    assert x.grad.dtype == given
-    (free,) = scheme.parameters()
-    assert free.grad is not None
-    assert free.grad.dtype == torch.float32
-    exact, wide = make(), x.detach().double().requires_grad_()
-    path_by_path(exact, wide, at).pow(3).sum().backward()
-    near = 0.03 if given == torch.bfloat16 else 1e-4
-    for one, other in ((x.grad, wide.grad), (free.grad, exact.operators.free.grad)):
-        assert (one.double() - other).norm() < near * other.norm()
-
-
 # With another context
 
 
@@ -225,18 +126,6 @@ def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor, share: int, monkey
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
     assert torch.allclose(found[0], path_by_path(scheme, x, deeper), rtol=0, atol=1e-12)
-
-
-def test_generators_are_made_once_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    exponential = _branches.exponential
-    monkeypatch.setattr(_branches, "exponential", lambda s: (calls.append(s.shape), exponential(s))[1])
-    scheme = make()
-    source = scheme.context(mixed(2))
-    scheme.context(mixed(2, count=9), causal=True, shared_with=source)
-    assert len(calls) == 1
-    scheme.context(mixed(2))
-    assert len(calls) == 2, "nothing is kept from one forward pass to the next"
 
 
 @pytest.mark.parametrize("expression", ["seq", "cyclic(5)", "grid(2)", "seq*tree(2)"])

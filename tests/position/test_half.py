@@ -106,23 +106,6 @@ def test_operators_keep_lengths_at_every_depth(expression: str, dtype: torch.dty
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-@pytest.mark.parametrize("expression", ["tree(2)", "seq", "grid(2)", "seq*tree(2)"])
-def test_gradients_of_weights_of_16_bits(expression: str, dtype: torch.dtype) -> None:
-    """They are those of float64, at positions whose gradients float16 can hold."""
-    scheme = make("orthogonal", expression).to(dtype)
-    assert isinstance(scheme, Orthogonal)
-    at, results = far(expression).clamp(max=2000), []
-    q, weights = torch.randn(2, 1, 1, at.shape[1], 64, generator=torch.Generator().manual_seed(2)).to(dtype)
-    for one in (scheme, copy.deepcopy(scheme).double()):
-        kind = next(one.parameters()).dtype
-        turned = one.rotate(q.to(kind), one.context(at), "query")
-        results.append(torch.autograd.grad((turned * weights.to(kind)).sum(), list(one.parameters())))
-    for found, expected in zip(*results, strict=True):
-        assert found.dtype == dtype
-        assert (found.double() - expected).norm() < MOST * expected.norm()
-
-
-@pytest.mark.parametrize("dtype", HALF, ids=str)
 @pytest.mark.parametrize("expression", ["tree(2)", "seq", "cyclic(6)", "grid(2)"])
 def test_autocast_rounds_no_operators(expression: str, dtype: torch.dtype) -> None:
     """The frame of all positions, and the generators, are the same within autocast."""

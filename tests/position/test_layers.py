@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import position
-from ape_cli.core import user_parts
-from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.evaluation.laws import model
 from ape_cli.models.checkpoint import load_scheme
 from ape_cli.models.decoder import DecoderOnly
@@ -77,49 +75,9 @@ def test_each_layer_has_weights_of_its_own() -> None:
     assert {f"scheme.layers.decoder_{i}.linear.weight" for i in range(3)} <= set(made.state_dict())
 
 
-def test_each_layer_reads_its_own_tokens() -> None:
-    """The scores of the second layer, from the tokens as it reads them, with one query and one key at a time."""
-    made, seen = net().eval(), {}
-    layer = made.decoder[1].self_attention
-    layer.register_forward_pre_hook(lambda module, inputs: seen.update(x=inputs[0], context=inputs[3]))
-    ids = torch.randint(3, 20, (2, 6), generator=torch.Generator().manual_seed(1))
-    made(ids, torch.arange(1, 7)[None], torch.arange(3, 6).expand(2, -1))
-    x = seen["x"]
-    weights = layer.weights(x, x, made.scheme, seen["context"])
-    gate = x @ gates(made)[1].T  # [B, N, H]
-    for b, h, m in ((0, 0, 5), (1, 1, 3)):
-        part = slice(h * WIDTH // HEADS, (h + 1) * WIDTH // HEADS)
-        q, k = layer.query(x)[b, m, part], layer.key(x)[b, : m + 1, part]
-        scores = k @ q / (WIDTH // HEADS) ** 0.5
-        expected = scores + torch.stack([gate[b, n + 1 : m + 1, h].sum() for n in range(m + 1)])
-        assert torch.allclose(weights[b, h, m, : m + 1], expected.softmax(0), atol=1e-12)
-
-
 def test_tokens_one_by_one_have_the_content_of_all() -> None:
     for law in (model.stepwise, model.independence, model.causality):
         assert float(law(net().scheme, torch.float64)) < 1e-9
-
-
-def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generator of the weights stays as it is, so that a check does not change a model."""
-    generator = torch.Generator().manual_seed(1)
-    scheme = position.make("gated", WIDTH, HEADS, generator=generator)
-    before = generator.get_state()
-    position.check_hooks(scheme)
-    assert torch.equal(generator.get_state(), before)
-    assert not scheme.layers
-    for hook, wrong, message in (
-        ("logits", lambda self, q, k, content, link: (q @ k.mT)[:, :1], "the hook `logits` of scheme 'gated' returns"),
-        ("logits", lambda self, q, k, content, link: 1 / 0, "`logits` of scheme 'gated' failed"),
-        ("layer", lambda self, role, index: nn.Linear(3, 3), "`layer` of scheme 'gated' failed"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(Gated, hook, wrong)
-            with pytest.raises(ApeError, match=message):
-                user_parts.apply(position.RULES["hooks"], scheme)
-    monkeypatch.setattr(Gated, "homomorphism", True)
-    with pytest.raises(ApeError, match="unknown kind of `homomorphism`"):
-        user_parts.apply(position.RULES["hooks"], scheme)
 
 
 def test_a_scheme_is_loaded_with_the_modules_of_its_layers(tmp_path: Path) -> None:
@@ -134,14 +92,3 @@ def test_a_scheme_is_loaded_with_the_modules_of_its_layers(tmp_path: Path) -> No
     assert set(scheme.layers) == {"decoder_0", "decoder_1", "decoder_2"}
     for key, gate in zip(net().scheme.layers, gates(net()), strict=True):
         assert torch.equal(scheme.layers[key].linear.weight, gate)
-
-
-def test_positions_may_be_floats_where_a_scheme_says_so() -> None:
-    at = torch.tensor([[0.5, 1.5, 2.0]])
-    context = position.make("rope").context(at)
-    assert context.start is None
-    for name in ("learned", "orthogonal-seq"):
-        with pytest.raises(UsageError, match="bad positions"):
-            position.make(name).context(at)
-    with pytest.raises(UsageError, match="negative position"):
-        position.make("rope").context(at - 1)

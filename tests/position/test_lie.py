@@ -126,16 +126,6 @@ def test_it_starts_near_the_identity_and_generators_do_not_commute() -> None:
         assert float(angles.max()) > 2
 
 
-def test_positions_may_be_real() -> None:
-    """A half step twice is a whole step, along any line through the origin, also in rows of their own."""
-    scheme, x, at = make(), draw(B, H, N, K), own_places()
-    half = scheme.context(at.double() / 2)
-    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
-    assert torch.allclose(twice, scheme.rotate(x, scheme.context(at), "key"), atol=1e-12)
-    planned = scheme.context(at.double() / 2, plan=planner(scheme)(at.double() / 2))
-    assert torch.allclose(scheme.rotate(x, planned, "key"), scheme.rotate(x, half, "key"), atol=1e-12)
-
-
 def test_far_positions_keep_their_digits_in_float32() -> None:
     exact = make("seq")
     single = make("seq").float()

@@ -75,30 +75,6 @@ def test_products_of_attention_are_computed_in_float32(
         close(matmul, torch.matmul, a, b)
 
 
-@pytest.mark.parametrize("size", PRODUCTS, ids=str)
-def test_products_of_operators_are_computed_in_float32(library: Rule, size: tuple[int, int, int, int]) -> None:
-    count, m, k, n = size
-    a, b = (x.detach() for x in drawn((count, m, k), (count, k, n)))
-    out = a.new_empty(count, m, n)
-    _bmm(a, b, out)
-    exact = a.double() @ b.double()
-    assert (out - exact).norm() < 2e-6 * exact.norm()
-
-
-def test_gradients_of_gradients_are_those_of_torch(library: Rule) -> None:
-    def penalty(x: Tensor, weight: Tensor, linear: Callable[..., Tensor], product: Callable[..., Tensor]) -> Tensor:
-        """The squared norm of a gradient."""
-        y = linear(x, weight).tanh()
-        (slope,) = torch.autograd.grad(product(y, y.mT).tanh().sum(), x, create_graph=True)
-        return slope.pow(2).sum()
-
-    x, weight = drawn((2, 7, 6), (5, 6))
-    ours = torch.autograd.grad(penalty(x, weight, affine, matmul), (x, weight))
-    theirs = torch.autograd.grad(penalty(x, weight, functional.linear, torch.matmul), (x, weight))
-    for found, wanted in zip(ours, theirs, strict=True):
-        assert torch.allclose(found, wanted, atol=1e-4)
-
-
 def test_the_number_of_multiplications_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     used = []
     by_onednn = _matmul.by_onednn
@@ -128,16 +104,6 @@ def test_the_number_of_multiplications_decides(monkeypatch: pytest.MonkeyPatch) 
     strided = x.mT.contiguous().mT
     assert count(lambda: affine(strided, weight)) == 0
     assert count(lambda: matmul(x, other[:1])) == 0  # a batch that broadcasts
-
-
-def test_nothing_is_left_switched_on(library: Rule) -> None:
-    before = torch.backends.mkldnn.matmul.fp32_precision
-    x, weight = drawn((4, 8), (8, 8))
-    affine(x, weight).sum().backward()
-    assert torch.backends.mkldnn.matmul.fp32_precision == before
-    with pytest.raises(RuntimeError):
-        affine(x, weight[:, :7])
-    assert torch.backends.mkldnn.matmul.fp32_precision == before
 
 
 def test_the_rule_follows_from_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:

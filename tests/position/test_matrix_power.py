@@ -25,14 +25,6 @@ def table(scheme: position.Scheme, at: list[int]) -> torch.Tensor:
     return scheme.embed(empty, scheme.context(torch.tensor([at])))[0]
 
 
-def test_example_of_dimension_two() -> None:
-    """M rotates by -1 and x = (0, 1), so row j of P is (sin j, cos j)."""
-    m = torch.tensor([[math.cos(1), math.sin(1)], [-math.sin(1), math.cos(1)]], dtype=torch.float64)
-    expected = torch.tensor([[math.sin(j), math.cos(j)] for j in range(6)], dtype=torch.float64)
-    for scheme in (make(2), make(2, matrix=m, point=torch.tensor([0.0, 1.0]))):
-        assert torch.allclose(table(scheme, list(range(6))), expected, atol=1e-12)
-
-
 def test_the_general_table_of_the_notes() -> None:
     """Column 2k-1 is sin(j theta^(k-1)) and column 2k its cosine, computed as powers of the block matrix."""
     d, base = 8, 300.0

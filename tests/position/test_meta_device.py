@@ -1,4 +1,4 @@
-"""Schemes made on the meta device compute the same as others once they have weights. Lost buffers are refused."""
+"""Schemes made on the meta device compute the same as others once they have weights."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws._subjects import examples
-from ape_cli.position import Scheme, Shape, constructed
+from ape_cli.position import Scheme
 from ape_cli.position.matrix_power import MatrixPower
-from ape_cli.structure import parse_structure
 from tests.position.test_contract import READS, D, H, K, make, places
 
 
@@ -70,37 +69,3 @@ def test_given_matrices_and_points() -> None:
     assert spoiled(scheme).vectors(torch.tensor([[0, 1]])).tolist() == [[[1, 2, 3, 4], [4, 3, 2, 1]]]
     with pytest.raises(UsageError, match=r"bad point[\s\S]*on meta"):
         position.make("matrix-power", d_model=4, heads=1, point=torch.ones(4, device="meta"))
-
-
-class Own(Scheme):
-    """A scheme with a buffer that is stored, and one that is not, which is in a part of it if `inside`."""
-
-    def __init__(self, shape: Shape, inside: bool = False) -> None:
-        super().__init__(shape)
-        self.part = nn.Module()
-        self.register_buffer("stored", torch.ones(2))
-        (self.part if inside else self).register_buffer("slopes", torch.tensor([0.1, 0.3]), persistent=False)
-
-
-SHAPE = Shape(d_model=8, heads=2, structure=parse_structure("seq"), max_size=9, decay=1.0)
-
-
-@pytest.mark.parametrize("inside", [False, True])
-def test_own_buffers_that_are_not_stored(inside: bool) -> None:
-    """`to_empty` keeps them. Where the meta device loses them, an error names them."""
-
-    def slopes(scheme: Any) -> Tensor:
-        return scheme.get_buffer(name)
-
-    scheme, name = Own(SHAPE, inside), "part.slopes" if inside else "slopes"
-    empty, other = nn.Sequential(copy.deepcopy(scheme)).to_empty(device="cpu")[0], copy.deepcopy(scheme).double()
-    assert torch.equal(slopes(empty), slopes(scheme))
-    assert torch.equal(slopes(other), slopes(scheme).double())
-    with pytest.raises(UsageError, match=rf"meta device loses[\s\S]*{name}, with persistent=False[\s\S]*hook"):
-        nn.Sequential(scheme).to("meta")
-    with torch.device("meta"):
-        lost = Own(SHAPE, inside)
-    with pytest.raises(UsageError, match="meta device loses"):
-        nn.Sequential(lost).to_empty(device="cpu")
-    with torch.device("meta"), pytest.raises(UsageError, match="meta device loses"):
-        constructed(Own, "own", SHAPE, {"inside": inside})

@@ -10,7 +10,7 @@ from ape_cli import position
 from ape_cli.position._rotation import frequencies
 from ape_cli.position.mixed_rope import MixedRope
 from tests.position.golden import GOLDEN
-from tests.position.test_axial_rope import draw, places
+from tests.position.test_axial_rope import places
 
 
 def make(d_model: int = 16, heads: int = 2, structure: str = "grid(2)", seed: int = 3, base: float = 10.0) -> MixedRope:
@@ -50,21 +50,3 @@ def test_frames_are_rotations_of_any_dimension() -> None:
     assert torch.allclose(frames.mT @ frames, torch.eye(4, dtype=torch.float64).expand(3, 4, 4), atol=1e-6)
     assert torch.allclose(torch.linalg.det(frames), torch.ones(3, dtype=torch.float64), atol=1e-6)
     assert not torch.allclose(frames[0], frames[1], atol=0.1)
-
-
-def test_each_angle_is_a_sum_over_axes() -> None:
-    """Written out for each head, token and pair, where rows have places of their own."""
-    scheme = make(20, 2, "grid(3)")
-    at = torch.randint(0, 40, (2, 3, 3), generator=torch.Generator().manual_seed(1))
-    frequency = scheme.frequencies.tolist()
-    x = draw(2, 2, 3, 10)
-    found = scheme.rotate(x, scheme.context(at), "query").detach()
-    for b in range(2):
-        for h in range(2):
-            for n in range(3):
-                for t in range(5):
-                    angle = sum(float(at[b, n, c]) * frequency[c][h][t] for c in range(3))
-                    one, other = (float(x[b, h, n, 2 * t + i]) for i in (0, 1))
-                    turned = complex(one, other) * complex(math.cos(angle), math.sin(angle))
-                    assert math.isclose(float(found[b, h, n, 2 * t]), turned.real, rel_tol=1e-12, abs_tol=1e-12)
-                    assert math.isclose(float(found[b, h, n, 2 * t + 1]), turned.imag, rel_tol=1e-12, abs_tol=1e-12)

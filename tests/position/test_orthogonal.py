@@ -9,9 +9,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
-from ape_cli.position._operators import random_orthogonal, skew_of, start_angles
-from ape_cli.position._rotation import Rotations
-from tests.position.golden import GOLDEN
+from ape_cli.position._operators import start_angles
 
 NAMES = ["orthogonal-seq", "orthogonal-tree"]
 
@@ -43,16 +41,6 @@ def test_branches_do_not_commute() -> None:
     """If they commuted, left-right and right-left would be one place."""
     left, right = make("orthogonal-tree").generators()
     assert ((left @ right - right @ left).flatten(1).norm(dim=1) > 0.5).all()
-
-
-def test_angles_of_the_closed_form() -> None:
-    angles = start_angles(2, 3, 4)
-    basis = random_orthogonal((2, 3, 8, 8), torch.Generator().manual_seed(1))
-    s = skew_of(angles, basis)
-    assert torch.allclose(s, -s.mT, atol=1e-14)
-    found = torch.linalg.eigvals(torch.linalg.matrix_exp(s)).angle()
-    positive = found.sort(dim=-1).values[..., 4:]
-    assert torch.allclose(positive, angles.sort(dim=-1).values, atol=1e-9)
 
 
 # heap index -> branches from the root down, by hand: 0 is left, 1 is right
@@ -93,28 +81,6 @@ def test_tree_scores_are_of_the_path_between() -> None:
         assert torch.allclose(score(x, y), expected, atol=1e-9), (x, y)
 
 
-def test_long_sequences_and_deep_trees_do_not_drift() -> None:
-    far = torch.tensor([[0, 1, 10_000, 10_001]])
-    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
-        scheme = make("orthogonal-seq", decay=1).to(dtype)
-        q, k = torch.randn(2, 1, 4, 4, 8, dtype=dtype)
-        q[:, :, 2:], k[:, :, 2:] = q[:, :, :2], k[:, :, :2]
-        scores = attention.logits(scheme, q, k, scheme.context(far), scheme.context(far))
-        assert (scores[..., :2, :2] - scores[..., 2:, 2:]).abs().max() < tolerance * 10
-        tree = make("orthogonal-tree").to(dtype)
-        deep = torch.tensor([[2**40 + 987654321, 2**41 - 1]])
-        operators = tree.rotate(
-            torch.eye(8, dtype=dtype).expand(1, 4, 8, 8), tree.context(deep[:, :1].expand(1, 8)), "key"
-        )
-        product = operators @ operators.mT
-        assert (product - torch.eye(8, dtype=dtype)).abs().max() < tolerance
-
-
-def test_angles_are_turned_in_float64() -> None:
-    angle = torch.tensor([10_000 * 1.2345678], dtype=torch.float64)
-    assert abs(Rotations(angle).of(torch.float32)[1].real.double() - angle.cos()).max() < 1e-7
-
-
 def scores(name: str, at: torch.Tensor, **options: Any) -> torch.Tensor:
     """The scores of 12 fixed queries and keys, in float64, without a locality bias."""
     scheme = make(name, 64, 4, decay=1, **options).double()
@@ -146,14 +112,6 @@ def test_the_start_as_rope_worked_out_for_four_channels() -> None:
     for name in NAMES:
         found = make(name, 8, 2, init="rope").generators()
         assert torch.allclose(found, expected.expand_as(found), atol=1e-6), name
-
-
-def test_a_start_as_rope_has_the_values_of_another_implementation_of_rope() -> None:
-    given = GOLDEN["rope"]
-    scheme = position.make("orthogonal-seq", d_model=8, heads=1, init="rope").double()
-    x, expected = (torch.tensor(given[name], dtype=torch.float64) for name in ("x", "interleaved"))
-    turned = scheme.rotate(x[None, None], scheme.context(torch.tensor([given["positions"]])), "query")
-    assert torch.allclose(turned[0, 0], expected, atol=1e-4)  # the angles are float32
 
 
 def test_a_start_as_rope_is_learned_apart() -> None:

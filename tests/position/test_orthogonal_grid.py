@@ -56,26 +56,6 @@ def test_distances_by_hand(x: list[int], y: list[int], steps: int, straight: flo
         assert math.isclose(float(found), expected, rel_tol=1e-6)
 
 
-def test_the_path_is_the_default() -> None:
-    at = places(9, 2, seed=1)
-    assert torch.equal(decay(position.make("orthogonal-grid", 16, 2, decay=C), at, at), decay(make("path"), at, at))
-    assert not torch.equal(decay(make("euclidean"), at, at), decay(make("path"), at, at))
-
-
-@pytest.mark.parametrize("axes", [2, 3])
-def test_a_straight_line_is_a_distance(axes: int) -> None:
-    """It is symmetric, does not change under a shift, and lies between path / sqrt(axes) and path."""
-    straight, path = make("euclidean", f"grid({axes})"), make("path", f"grid({axes})")
-    x, y = places(20, axes, seed=1), places(30, axes, seed=2)
-    shift = torch.arange(1, axes + 1) * 1000
-    found, steps = decay(straight, x, y), decay(path, x, y)
-    assert torch.equal(found, decay(straight, y, x).T)
-    assert torch.equal(found, decay(straight, x + shift, y + shift))
-    assert (steps <= found * (1 + 1e-5)).all()
-    assert (found <= steps ** (axes**-0.5) * (1 + 1e-5)).all()
-    assert (steps < found).any()
-
-
 def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
     """It is exact in encoder, decoder and cross-attention, because a distance depends only on its two places."""
     net = Transformer(make("euclidean"), ids=20, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=0.0).double()

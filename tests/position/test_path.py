@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from ape_cli import position
-from ape_cli.position.path import Householder, Path, through_path
+from ape_cli.position.path import Householder, through_path
 from tests.position import causal
 from tests.position.golden import GOLDEN
 
@@ -80,23 +80,6 @@ def test_products_derived_again(asked: int) -> None:
         assert torch.allclose(found.tril(causal.N - asked), expected, atol=1e-12)
 
 
-def test_gradients_through_blocks() -> None:
-    (q, k), v = causal.qk(), vectors()
-    q, k, v = (x[:1, :, -5:, :3].clone().requires_grad_() for x in (q, k, v))
-    q = q[:, :, 1:].detach().requires_grad_()
-    assert torch.autograd.gradcheck(lambda *x: through_path(*x, 2).tril(1), (q, k, v))
-
-
-def test_the_same_w_everywhere_decays_one_direction() -> None:
-    """H = I - beta w w' multiplies w by 1 - beta, and keeps what is orthogonal to w."""
-    (q, k), beta = causal.qk(), 0.3
-    v = torch.zeros_like(k)
-    v[..., 0] = math.sqrt(beta)
-    steps = (torch.arange(causal.N)[:, None] - torch.arange(causal.N)).clamp(min=0)
-    expected = q[..., 1:] @ k[..., 1:].mT + (1 - beta) ** steps.double() * (q[..., :1] @ k[..., :1].mT)
-    assert torch.allclose(through_path(q, k, v).tril(), expected.tril(), atol=1e-12)
-
-
 def test_vectors_of_a_layer() -> None:
     """w is a unit vector for each head, and beta = 2 sigmoid(.) its squared length, about 1 at the start."""
     scheme = causal.scheme_of("path", rank=3)
@@ -119,20 +102,3 @@ def test_extreme_betas_stay_finite() -> None:
         (q, k), x = causal.qk(torch.float32), causal.tokens(torch.float32)
         causal.scores(scheme, q, k, causal.content_of(scheme, x)).sum().backward()
         assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in scheme.parameters())
-
-
-def test_long_paths_do_not_grow_in_float32() -> None:
-    """A thousand matrices, whose norms are at most 1: errors in float32 stay those of single products."""
-    generator = torch.Generator().manual_seed(9)
-    q, k, v = torch.randn(3, 1, 1, 1000, 8, dtype=torch.float64, generator=generator)
-    v = functional.normalize(v, dim=-1) * math.sqrt(1.9)
-    exact = through_path(q, k, v).tril()
-    assert float((through_path(q.float(), k.float(), v.float()).tril() - exact).abs().max()) < 1e-4
-
-
-def test_its_options() -> None:
-    assert position.options("path") == {"rank": 0}
-    for width, rank in ((512, 32), (16, 16)):
-        scheme = position.make("path", width, 2)
-        assert isinstance(scheme, Path)
-        assert scheme.rank == rank

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from ape_cli import position, structure
-from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import exponential, fixed_exponential, skew
-from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
+from tests.position.test_grouped import POSITIONS, H, K, draw, make, path_by_path, results
 
 
 def draws(seed: int) -> torch.Generator:
@@ -49,22 +48,6 @@ def test_plans_of_one_shape_have_one_shape() -> None:
     assert planner(scheme)(at[:, :10]).key not in keys
 
 
-def test_a_decoder_takes_its_encoders_table() -> None:
-    scheme, source, target = make(), mixed(2) % 16, mixed(2, count=40)
-    plan = planner(scheme)(source)
-    beside = planner(scheme)(target, plan)
-    assert beside.sizes == plan.sizes != planner(scheme)(target).sizes
-    first = scheme.context(source, plan=plan)
-    second = scheme.context(target, causal=True, shared_with=first, plan=beside)
-    assert second.state.table is first.state.table
-    x = draw(3, H, 40, K).requires_grad_()
-    found, expected = (
-        results(scheme, x, scheme.rotate_in_basis(x, c, "key")) for c in (second, scheme.context(target))
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert torch.allclose(one, other, rtol=0, atol=1e-11)
-
-
 @pytest.mark.parametrize("name", position.names())
 def test_a_plan_changes_nothing(name: str) -> None:
     """For every scheme and structure, the hooks give the same with a plan and without one, in float64 to 1e-12."""
@@ -94,15 +77,6 @@ def test_a_plan_changes_nothing(name: str) -> None:
             assert (one is None) == (expected is None)
             if one is not None and expected is not None:
                 assert torch.allclose(one, expected, rtol=0, atol=1e-12)
-
-
-def test_a_plan_keeps_its_parts_where_it_goes() -> None:
-    one, two = torch.ones(2), torch.zeros(3)
-    plan = PositionPlan(first=1, parts=(PositionPlan(tensors=(one,), sizes=(4,)), PositionPlan(tensors=(two,))))
-    moved = plan.changed(lambda t: t + 1)
-    assert [t.tolist() for t in moved.each()] == [[2, 2], [1, 1, 1]]
-    assert moved.key == plan.key
-    assert plan.changed(lambda t: t[:1]).key != plan.key
 
 
 def test_a_fixed_number_of_squarings_gives_the_same_exponential() -> None:

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
 from ape_cli import attention, position
 from tests.position.golden import GOLDEN
-
-
-def turned(q: list[float], at: int, **options: float) -> torch.Tensor:
-    scheme = position.make("rope", d_model=len(q), heads=1, **options)
-    x = torch.tensor(q, dtype=torch.float64)[None, None, None]
-    return scheme.rotate(x, scheme.context(torch.tensor([[at]])), "query").flatten()
-
-
-def test_worked_example() -> None:
-    """K = 4, position 2, angles 1 and 0.1 (base 100): [1, 0, 1, 0] -> [-0.42, 0.91, 0.98, 0.20]."""
-    found = turned([1, 0, 1, 0], 2, base=100)
-    expected = torch.tensor([math.cos(2), math.sin(2), math.cos(0.2), math.sin(0.2)], dtype=torch.float64)
-    assert torch.allclose(found, expected, atol=1e-15)
-    assert [round(v, 2) for v in found.tolist()] == [-0.42, 0.91, 0.98, 0.20]
 
 
 @pytest.mark.parametrize("pairing", ["interleaved", "half"])
@@ -33,16 +17,6 @@ def test_both_pairings_of_other_implementations(pairing: str) -> None:
     context = scheme.context(torch.tensor([given["positions"]]))
     for side in ("query", "key"):
         assert torch.allclose(scheme.rotate(x[None, None], context, side)[0, 0], expected, atol=1e-12)
-
-
-def test_learned_angles_start_at_the_fixed_ones_in_each_head() -> None:
-    fixed, learned = (position.make("rope", d_model=16, heads=2, learned=x).double() for x in (False, True))
-    x, at = torch.randn(1, 2, 3, 8, dtype=torch.float64), torch.tensor([[0, 3, 40]])
-    there = learned.rotate(x, learned.context(at), "key")
-    assert torch.allclose(there, fixed.rotate(x, fixed.context(at), "key"), atol=1e-5)
-    assert learned.angles.shape == (2, 4)
-    there.pow(3).sum().backward()
-    assert (learned.angles.grad.abs() > 0).all()
 
 
 def test_heads_do_not_mix() -> None:
@@ -89,22 +63,3 @@ def test_partial_is_rope_on_the_first_channels(interleaved: bool) -> None:
     found = part.rotate(x, part.context(at), "query")
     assert torch.equal(found[..., 4:], x[..., 4:])
     assert torch.equal(found[..., :4], whole.rotate(x[..., :4], whole.context(at), "query"))
-
-
-def test_partial_learns_angles_of_its_channels_alone() -> None:
-    scheme = position.make("rope", 32, 2, learned=True, partial=0.25).double()
-    assert scheme.angles.shape == (2, 2)
-    x, at = torch.randn(1, 2, 3, 16, dtype=torch.float64), torch.tensor([[0, 3, 40]])
-    scheme.rotate(x, scheme.context(at), "key").pow(3).sum().backward()
-    assert (scheme.angles.grad.abs() > 0).all()
-
-
-def test_the_default_is_the_rope_of_before() -> None:
-    """Without `partial`, weights and results do not change in a single bit, and configurations do not name it."""
-    fixed, learned = (position.make("rope", 16, 2, learned=x) for x in (False, True))
-    assert {name: list(p.shape) for name, p in learned.named_parameters()} == {"angles": [2, 4]}
-    x, at = torch.randn(1, 2, 4, 8), torch.tensor([[0, 1, 5, 900]])
-    angle = at[0, :, None] * 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-    turn = torch.complex(angle.cos(), angle.sin()).to(torch.complex64)
-    expected = torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (4, 2))) * turn).flatten(-2)
-    assert torch.equal(fixed.rotate(x, fixed.context(at), "query"), expected)

@@ -28,15 +28,6 @@ def near(found: Tensor, expected: list[float]) -> bool:
     return torch.allclose(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=0)
 
 
-def test_linear_divides_all_frequencies() -> None:
-    """So it has the rotations of RoPE at positions divided by the factor."""
-    scheme, plain = make({"rope_type": "linear", "factor": 4.0}), position.make("rope", d_model=8, heads=1)
-    assert near(scheme.frequencies(), [0.25, 0.025, 0.0025, 0.00025])
-    x = torch.randn(1, 1, 3, 8, dtype=torch.float64)
-    found = scheme.rotate(x, scheme.context(torch.tensor([[0, 6, 9000]])), "key")
-    assert torch.allclose(found, plain.rotate(x, plain.context(torch.tensor([[0, 1.5, 2250]])), "key"), atol=1e-12)
-
-
 def test_llama3_worked_out() -> None:
     """In 100 turns of the first pair, the others make 10, 1 and 0.1; 1 is a tenth of the way from 0.5 to 5.5.
 
@@ -83,20 +74,14 @@ def test_yarn_multiplies_scores_by_the_square_of_its_factor() -> None:
     assert (scheme.homomorphism, same.homomorphism) == ("", "orthogonal")
 
 
-def test_learned_angles_start_scaled() -> None:
-    scheme = make({"rope_type": "linear", "factor": 2.0}, learned=True)
-    assert torch.allclose(scheme.angles, torch.tensor([[0.5, 0.05, 0.005, 0.0005]]))
-
-
 @pytest.mark.parametrize(
     ("scaling", "message"),
     [
         ({"rope_type": "dynamic", "factor": 2.0}, "rope_type[\\s\\S]*linear, llama3, yarn"),
-        ({"rope_type": "yarn", "factor": 2.0}, "factor, without original_max_position_embeddings"),
-        ({"rope_type": "linear"}, "no field, without factor"),
-        ({"rope_type": "linear", "factor": 2.0, "beta_fast": 3.0}, "for linear: factor"),
-        ({"rope_type": "linear", "factor": 0.0}, "factor=0.0[\\s\\S]*above 0"),
-        ({"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8, "truncate": 1}, "truncate=1"),
+        ({"rope_type": "yarn", "factor": 2.0}, "original_max_position_embeddings"),
+        ({"rope_type": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast"),
+        ({"rope_type": "linear", "factor": 0.0}, "above 0"),
+        ({"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8, "truncate": 1}, "truncate"),
         (LLAMA3 | {"low_freq_factor": 4, "high_freq_factor": 1}, "high_freq_factor above low_freq_factor"),
     ],
 )

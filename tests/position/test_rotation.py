@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs, token_major
+from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs
 
 B, H, N, K = 2, 3, 4, 6
 ANGLES = {  # positions that rows and heads share, those of learned angles, and those of separate rows
@@ -48,64 +48,3 @@ def test_gradients_by_differences(shape: tuple[int, ...], rotate) -> None:
     assert torch.autograd.gradcheck(lambda x, angle: rotate(x, Rotations(angle)), (x, angle))
     assert torch.autograd.gradcheck(lambda x: rotate(x, Rotations(angle.detach())), x)
     assert torch.autograd.gradcheck(lambda angle: rotate(x.detach(), Rotations(angle)), angle)
-
-
-def strided() -> dict[str, Tensor]:
-    """The same values with other strides."""
-    return {
-        "token-major": draw(B, N, H, K).transpose(1, 2),
-        "channels before tokens": draw(B, H, K, N).transpose(2, 3),
-        "an odd offset": draw(B, H, N, K + 2)[..., 1 : K + 1],
-        "odd rows": draw(B, H, N, K + 1)[..., :K],
-        "each second channel": draw(B, H, N, 2 * K)[..., ::2],
-        "one vector for all tokens": draw(B, H, 1, K).expand(-1, -1, N, -1),
-        "one number for all channels": draw(B, H, N, 1).expand(-1, -1, -1, K),
-    }
-
-
-@pytest.mark.parametrize("how", strided())
-def test_strides_change_nothing(how: str) -> None:
-    """Strides of the vectors, and of the incoming gradient."""
-    x, angle = strided()[how], draw(1, H, N, K // 2, seed=2).requires_grad_()
-    plain, kept = x.clone(memory_format=torch.contiguous_format), x.clone()
-    assert torch.allclose(rotate_pairs(x, Rotations(angle)), rotate_pairs(plain, Rotations(angle)), rtol=0, atol=1e-14)
-    assert torch.equal(x, kept), "what is given is not written on"
-    leaf = plain.requires_grad_()
-    found = [
-        torch.autograd.grad(rotate_pairs(leaf, Rotations(angle)), [leaf, angle], g) for g in (x, kept.contiguous())
-    ]
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("rotate", [rotate_pairs, rotate_halves])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_narrow_vectors_are_turned_in_float32(rotate, dtype: torch.dtype) -> None:
-    angle = (9 * draw(1, H, N, K // 2, seed=2)).requires_grad_()
-    x = draw(B, H, N, K).to(dtype).requires_grad_()
-    found = rotate(x, Rotations(angle))
-    assert found.dtype == dtype
-    assert torch.equal(found, rotate(x.float(), Rotations(angle)).to(dtype))
-    of_x, of_angle = torch.autograd.grad(found.float().sum(), [x, angle])
-    assert of_x.dtype == dtype
-    assert of_angle.dtype == torch.float64
-    wide = x.detach().double().requires_grad_()
-    expected = torch.autograd.grad(rotate(wide, Rotations(angle)).sum(), [wide, angle])
-    assert torch.allclose(of_x.double(), expected[0], atol=0.02)
-    assert torch.allclose(of_angle, expected[1], atol=1e-5)
-
-
-def test_more_rows_of_angles_than_of_vectors() -> None:
-    """One row of vectors at several rows of positions: its gradient is the sum over these rows."""
-    x, angle = draw(1, H, N, K).requires_grad_(), draw(B, H, N, K // 2, seed=2)
-    found, expected = rotate_pairs(x, Rotations(angle)), written_out(x, angle)
-    assert torch.allclose(found, expected, rtol=0, atol=1e-14)
-    weights = draw(B, H, N, K, seed=3)
-    one, other = (torch.autograd.grad((y * weights).sum(), x)[0] for y in (found, expected))
-    assert torch.allclose(one, other, rtol=0, atol=1e-14)
-
-
-def test_token_major_is_the_same_numbers() -> None:
-    x = draw(B, H, N, K // 2, 2)
-    assert torch.equal(token_major(x), x)
-    assert token_major(x).transpose(1, 2).is_contiguous()

@@ -15,7 +15,6 @@ from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
 from ape_cli.experiment import ExperimentSpec, resolution
 from ape_cli.models import factory
-from ape_cli.models.transformer import Transformer
 from ape_cli.position import Context, FastScheme, Scheme, Shape
 from ape_cli.structure import Seq
 
@@ -89,7 +88,6 @@ def apart(a: Context, b: Context) -> Tensor:
     ("hook", "wrong", "got", "allowed"),
     [
         ("embed", lambda self, x, at: x[:1], "[1, 7, 8]", "[B, N, D]; here [3, 7, 8]"),
-        ("embed", lambda self, x, at: at.positions[..., None] + x[..., :1], "[3, 7, 1]", "[B, N, D]; here [3, 7, 8]"),
         ("rotate", lambda self, x, at, side: x.mT, "[3, 2, 4, 7]", "[B, H, N, K]; here [3, 2, 7, 4]"),
         ("bias", lambda self, q, a, b: apart(b, a)[:, None], "[3, 1, 7, 5]", "M, N] or None; here [3, 2, 5, 7]"),
         ("decay", lambda self, a, b: apart(a, b), "[3, 7, 7]", "[B or 1, 1, M, N] or None; here [3, 1, 7, 7]"),
@@ -101,16 +99,6 @@ def test_a_wrong_shape_is_named(monkeypatch: pytest.MonkeyPatch, hook: str, wron
     assert caught.value.what == f"the hook `{hook}` of scheme 'own' returns the wrong shape"
     assert str(caught.value.got).startswith(f"{got} ({__file__}, line ")
     assert str(caught.value.allowed).endswith(allowed)
-
-
-def test_shapes_that_are_documented_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    for bias in (apart, lambda a, b: apart(a, b)[:1], lambda a, b: None):
-
-        def hook(self: Own, q: Tensor, a: Context, b: Context, bias: Any = bias) -> Tensor | None:
-            found: Tensor | None = bias(a, b)
-            return found if found is None else found[:, None]
-
-        position.check_hooks(own(monkeypatch, changed("bias", hook)))
 
 
 def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,28 +113,12 @@ def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatc
         position.check_hooks(own(monkeypatch, Preparing))
 
 
-def test_a_hook_that_draws_leaves_the_global_generator_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = torch.get_rng_state()
-    with pytest.raises(ApeError, match="`embed` of scheme 'own' returns other values when it is called again"):
-        position.check_hooks(own(monkeypatch, changed("embed", lambda self, x, at: x + torch.randn_like(x))))
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize(
-    ("kind", "got", "fix"),
-    [
-        (NoSuper, "AttributeError: ", "call super().__init__(shape) first in `__init__`"),
-        (Failing, "ZeroDivisionError: division by zero ", "correct the file"),
-    ],
-)
-def test_a_constructor_that_fails_is_explained(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], got: str, fix: str
-) -> None:
-    with pytest.raises(ApeError, match="scheme 'own' cannot be made") as caught:
+@pytest.mark.parametrize(("kind", "got"), [(NoSuper, "AttributeError: "), (Failing, "ZeroDivisionError: division")])
+def test_a_constructor_that_fails_is_explained(monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], got: str) -> None:
+    with pytest.raises(ApeError, match="failed") as caught:
         own(monkeypatch, kind)
-    assert str(caught.value.got).startswith(f"{got}")
+    assert str(caught.value.got).startswith(got)
     assert __file__ in str(caught.value.got)
-    assert caught.value.fix == fix
 
 
 class Preparing(FastScheme):
@@ -176,7 +148,7 @@ def test_a_scheme_without_hooks_is_named() -> None:
 @pytest.mark.parametrize(
     ("kind", "law", "trouble"),
     [
-        (NoSuper, "import", "cannot be made"),
+        (NoSuper, "import", "failed"),
         (Idle, "import", "overrides no hook"),
         (changed("embed", lambda self, x, at: x[:1]), "hooks", "returns the wrong shape"),
         (Lost, "hooks", "`embed` of scheme 'rope' discards the tokens"),
@@ -192,17 +164,6 @@ def test_the_check_finds_each_mistake_once(
     assert trouble in (bad[0].trouble or "")
 
 
-def test_a_hook_that_fails_far_from_the_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def embed(self: Own, x: Tensor, context: Context) -> Tensor:
-        return x + torch.arange(9)[context.positions][..., None]
-
-    monkeypatch.setattr(position, "load", lambda name: changed("embed", embed))
-    bad = [found.trouble for found in laws.check("rope") if not found.holds]
-    assert bad
-    assert all(str(found).startswith("`embed` of scheme 'rope' failed\n  got:     IndexError: ") for found in bad)
-    assert all("a table needs a row for each position" in str(found) for found in bad)
-
-
 def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     config = ExperimentSpec(preset="tiny", scheme="rope").config("sequence").model_copy(update={"decay": 1.0})
     monkeypatch.setattr(position, "load", lambda name: changed("embed", lambda self, x, at: x[:1]))
@@ -216,12 +177,9 @@ def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 
 def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(IndexError), user_parts.explained():
-        raise IndexError
     monkeypatch.setattr("ape_cli.position.rope.Rope.rotate", lambda *_: 1 / 0)
     scheme = position.make("rope", 8, 2)
     position.check_hooks(scheme)  # it is not called
-    net = Transformer(scheme, ids=9, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
-    at = torch.arange(4)[None]
+    context = scheme.context(torch.arange(4)[None])
     with pytest.raises(ZeroDivisionError), user_parts.explained():
-        net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))
+        scheme.rotate(torch.ones(1, 2, 4, 4), context, "query")

@@ -21,15 +21,6 @@ def vectors(seed: int, count: int) -> torch.Tensor:
     return torch.randn(2, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def test_operators_by_hand() -> None:
-    """The slopes of two heads are 2^-4 and 2^-8."""
-    at, scheme = torch.tensor([[0, 1, 32]]), make(2)
-    query, key = scheme.representation(at, "query"), scheme.representation(at, "key")
-    assert query.shape == key.shape == (1, 2, 3, 2, 2)
-    assert query[0, 0].tolist() == [[[1, 0], [0, 1]], [[1, 0], [-1 / 16, 1]], [[1, 0], [-2, 1]]]
-    assert key[0, 1].tolist() == [[[1, 0], [0, 1]], [[1, 1 / 256], [0, 1]], [[1, 1 / 8], [0, 1]]]
-
-
 def test_it_is_a_unipotent_representation_of_the_integers() -> None:
     """[x + y] = [x] [y] on each side, the sides are inverse to each other, and ([x] - I)^2 = 0: exactly."""
     scheme = make()
@@ -84,13 +75,3 @@ def test_terms_of_another_implementation() -> None:
         assert found is not None
         for h in range(4):
             assert [found[0, h, i, : i + 1].tolist() for i in range(6)] == rows[h]
-
-
-def test_the_sign_is_that_of_the_offset() -> None:
-    """Unlike in ALiBi, keys ahead get a bonus. So the scheme says why it acts only in causal attention."""
-    scheme = make(2)
-    context = scheme.context(torch.tensor([[0, 1, 5]]), causal=True)
-    found = scheme.bias(torch.zeros(1, 2, 3, 4), context, context)
-    offset = torch.tensor([[0, 1, 5], [-1, 0, 4], [-5, -4, 0]])
-    assert torch.equal(found[0], torch.stack([offset / 16, offset / 256]))
-    assert "ahead" in scheme.causal_only

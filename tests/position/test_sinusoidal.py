@@ -24,17 +24,6 @@ def table(expression: str, places: list, d_model: int) -> torch.Tensor:
     return scheme.embed(torch.zeros(1, len(places), d_model, dtype=torch.float64), context)[0]
 
 
-def test_values_by_hand() -> None:
-    scheme = position.make("sinusoidal", d_model=8, heads=2)
-    x = torch.zeros(1, 3, 8, dtype=torch.float64)
-    found = scheme.embed(x, scheme.context(torch.tensor([[0, 1, 50]])))
-    for n, p in enumerate((0, 1, 50)):
-        for i in range(4):
-            angle = p / 10_000 ** (2 * i / 8)
-            assert math.isclose(found[0, n, 2 * i], math.sin(angle), abs_tol=1e-12)
-            assert math.isclose(found[0, n, 2 * i + 1], math.cos(angle), abs_tol=1e-12)
-
-
 def test_a_grid_by_hand() -> None:
     """Two axes of four channels, with frequencies 1 and 10000^(-2/4) = 1/100, at row 3 and column 5."""
     (found,) = table("grid(2)", [[3, 5]], 8)
@@ -42,15 +31,6 @@ def test_a_grid_by_hand() -> None:
     assert torch.allclose(found, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
     (sos,) = table("grid(2)", [[0, 0]], 8)
     assert sos.tolist() == [0, 1] * 4
-
-
-@pytest.mark.parametrize(("expression", "axes"), [("grid(2)", 2), ("seq*seq*seq", 3), ("grid(4)", 4)])
-def test_each_axis_has_a_table_of_its_share(expression: str, axes: int) -> None:
-    """Each axis has the vectors of a sequence in a model of the width of its share."""
-    places = torch.randint(0, 400, (9, axes), generator=torch.Generator().manual_seed(1))
-    found = table(expression, places.tolist(), 24).split(24 // axes, dim=-1)
-    for axis in range(axes):
-        assert torch.equal(found[axis], table("seq", places[:, axis].tolist(), 24 // axes))
 
 
 def test_channels_that_cannot_be_shared_evenly() -> None:
@@ -92,4 +72,4 @@ def test_a_table_of_one_position_makes_a_model_without_positions(monkeypatch: py
         out, _ = ape("check", "sinusoidal", code=1)
     assert not any(found.trouble for found in broken)
     assert {found.law for found in broken} == {"uniqueness", "reach"}
-    assert "12 of 14 rules and laws hold" in out
+    assert "11 of 13 rules and laws hold" in out

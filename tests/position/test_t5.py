@@ -23,15 +23,6 @@ def test_buckets_of_another_implementation(way: str) -> None:
     assert found.tolist() == GOLDEN["t5"][way]
 
 
-def test_buckets_by_hand() -> None:
-    """Offsets below 8 have their own buckets, each direction has 16 of the 32, and offsets from 128 on share the last
-    one.
-    """
-    found = make().bucket(torch.tensor([0, -1, -7, -8, -127, -128, -5000, 1, 7, 5000]), both_ways=True)
-    assert found.tolist() == [0, 1, 7, 8, 15, 15, 15, 17, 23, 31]
-    assert make().bucket(torch.tensor([5, 0, -15, -16]), both_ways=False).tolist() == [0, 0, 15, 16]
-
-
 def test_scalars_of_the_right_part_head_and_bucket() -> None:
     scheme = make()
     q, k = torch.zeros(2, 1, 2, 6, 8, dtype=torch.float64)
@@ -53,11 +44,3 @@ def test_the_source_has_none_between_decoder_and_encoder() -> None:
     q = torch.zeros(1, 2, 4, 8, dtype=torch.float64)
     assert scheme.bias(q, scheme.context(at, causal=True), scheme.context(at)) is None
     assert scheme.scalars.shape[0] == 2
-
-
-def test_scalars_start_small() -> None:
-    """They are normal draws times 0.02, so that positions hardly matter before training."""
-    start = position.make("t5", 64, 8, generator=torch.Generator().manual_seed(1)).scalars.detach()
-    assert start.shape == (3, 8, 32)
-    assert 0.018 < float(start.std()) < 0.022
-    assert abs(float(start.mean())) < 0.002

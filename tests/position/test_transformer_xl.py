@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
@@ -41,33 +39,3 @@ def test_scores_of_another_implementation(example: str) -> None:
     found = attention.logits(scheme, q, k, q_context, k_context)[0] * wide**0.5  # their scores are not scaled
     seen = at <= at[0, given["n_mem"] :, None]
     assert torch.allclose(found[:, seen], array(given["scores"])[:, seen], atol=1e-12)
-
-
-@pytest.mark.parametrize("example", ["shift", "shift_with_memory"])
-def test_the_relative_shift_of_another_implementation(example: str) -> None:
-    """Their column c belongs to offset klen - 1 - c. After the shift, key j of query i has offset i + memory - j."""
-    given = THEIRS[example]
-    x, shifted = array(given["x"]), array(given["shifted"])
-    for i in range(given["qlen"]):
-        for j in range(given["klen"] - given["qlen"] + i + 1):
-            offset = i + given["klen"] - given["qlen"] - j
-            assert shifted[i, j] == x[i, given["klen"] - 1 - offset]
-
-
-def test_the_four_terms_by_hand() -> None:
-    """(a) q k + (b) q W s + (c) u k + (d) v W s, with offsets of both signs."""
-    generator = torch.Generator().manual_seed(2)
-    scheme = position.make("transformer-xl", d_model=8, heads=2, generator=generator).double()
-    assert isinstance(scheme, TransformerXl)
-    q, k = torch.randn(2, 1, 2, 3, 4, dtype=torch.float64, generator=generator)
-    q_at, k_at = [2, 0, 7], [1, 5, 4]
-    contexts = (scheme.context(torch.tensor([at])) for at in (q_at, k_at))
-    found = attention.logits(scheme, q, k, *contexts)
-    for h in range(2):
-        for i, p in enumerate(q_at):
-            for j, s in enumerate(k_at):
-                angles = [(p - s) / 10_000 ** (2 * c / 8) for c in range(4)]
-                vector = array([f(a) for a in angles for f in (math.sin, math.cos)])
-                r = scheme.project[h] @ vector
-                score = q[0, h, i] @ k[0, h, j] + q[0, h, i] @ r + scheme.u[h] @ k[0, h, j] + scheme.v[h] @ r
-                assert torch.isclose(found[0, h, i, j], score / 2)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.tree import ShivQuirkTree
 from ape_cli.structure import Tree
 
@@ -71,24 +70,6 @@ def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
     room[-n:] = 0  # the oldest entry is lost
     assert torch.equal(up @ a, torch.diag(room))
     assert torch.equal(up @ b, torch.zeros(n * k, dtype=torch.float64))
-
-
-def test_fewer_copies_than_fit() -> None:
-    scheme = position.make("tree", d_model=40, heads=2, max_size=3, copies=2)
-    assert isinstance(scheme, ShivQuirkTree)
-    found = scheme.embed(torch.zeros(1, 1, 40), scheme.context(torch.tensor([[9]])))[0, 0]
-    assert torch.equal(found[12:], torch.zeros(28))
-    assert scheme.weights.numel() == 2
-    with pytest.raises(UsageError, match="copies=1 to 6"):
-        position.make("tree", d_model=40, heads=2, max_size=3, copies=7)
-    for copies, start in ((1, [0.7]), (6, [0.5, 0.59, 0.68, 0.77, 0.86, 0.95])):  # as many as fit, evenly spaced
-        scheme = position.make("tree", d_model=40, heads=2, max_size=3, copies=copies)
-        assert torch.tanh(scheme.weights).tolist() == pytest.approx(start, abs=1e-6)
-
-
-def test_deeper_than_sized_keeps_the_last_steps() -> None:
-    found = make(max_size=2, d_model=8).stack(torch.tensor([[13]]))
-    assert found[0, 0].tolist() == one_hots([1, 0, 1], 2)
 
 
 def test_weights_fall_with_the_level_and_each_copy_has_its_own() -> None:

@@ -106,15 +106,6 @@ def test_positions_beyond_the_range_are_refused() -> None:
     make(scale_base=1_024.0).context(torch.tensor([[40_000]]))
 
 
-def test_positions_may_be_real() -> None:
-    """A text of twice the length, squeezed into the positions that are known, has scores of half the distances."""
-    scheme, q, k = make(scale_base=8.0), draw(1, 1, 5, 8), draw(1, 1, 5, 8, seed=2)
-    half = torch.arange(5).float() / 2
-    found = scores(scheme, q, k, half, half)
-    whole = scores(scheme, q[:, :, ::2], k[:, :, ::2], torch.arange(3), torch.arange(3))
-    assert torch.allclose(found[::2, ::2], whole, rtol=1e-13)
-
-
 def test_gradients_by_differences() -> None:
     scheme = make(4, scale_base=3.0)
     for side in ("query", "key"):

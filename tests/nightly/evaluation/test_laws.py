@@ -69,7 +69,7 @@ def dropped_early(scores: Tensor, v: Tensor, link: attention.AttentionContext, d
         ("tree", ShivQuirkTree, "stack", lambda self, at: STACK(self, at).flip(-2), {"round trip"}),
         ("dot", dot, "average", dropped_early, {"causality"}),
         ("orthogonal-tree", dot, "average", without_mask, {"causality", "independence"}),
-        ("linear", linear, "causal_sums", lambda q, k, v: q @ (k.mT @ v), {"later keys"}),
+        ("linear", linear, "causal_sums", lambda q, k, v: q @ (k.mT @ v), {"hidden keys"}),
     ],
 )
 def test_subtle_mistakes_are_found(

@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from ape_cli import adapters, attention, position
-from ape_cli.attention import AttentionContext
-from ape_cli.data.loader import Dataset
-from ape_cli.models.adapters._encoding import Encoding
+from ape_cli import attention
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from tests.evaluation.sharing.conftest import Both, of_trees, of_words  # noqa: F401 # fixtures
-from tests.models.test_image_classifier import images
-from tests.models.test_image_classifier import net as classifier
 from tests.position.compiled import without_logs
-from tests.position.test_contract import D, H, K, make, model, places, tokens
+from tests.position.test_contract import make, model, places, tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's warnings about itself, while it compiles
 SCHEMES = [
@@ -80,43 +74,6 @@ def test_kinds_of_attention(kind: str) -> None:
         same(net, torch.compile(net, backend="eager", fullgraph=True, dynamic=False), *inputs(net, expression, 6))
 
 
-@pytest.mark.parametrize("name", ["axial-rope", "orthogonal-grid", "sinusoidal"])
-def test_images(name: str) -> None:
-    net = classifier(name).double()
-    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
-    for count in (3, 2):
-        same(net, compiled, images(count))
-
-
-def test_dropout_in_training() -> None:
-    """torch draws the masks, so values are others than without compilation: a mean, and finite gradients."""
-    net = model(make("orthogonal-tree", "tree(2)"), dropout=0.5).train()
-    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
-    given = inputs(net, "tree(2)", 6)
-    found = [results(compiled, net, given) for _ in range(2)]
-    assert not torch.equal(found[0][0], found[1][0])
-    assert all(each.isfinite().all() for each in found[0])
-
-
-@pytest.mark.parametrize("name", ["rope", "alibi", "orthogonal-seq", "contextual"])
-def test_long_rows_in_blocks(name: str) -> None:
-    """From 2^20 pairs on, attention computes blocks, and the backward pass computes them again."""
-    scheme, kind = make(name, "seq", decay=0.99), attention.make()
-    at = torch.arange(1, 1101)[None]
-
-    def attend(q: Tensor) -> Tensor:
-        context = scheme.context(at, causal=True)
-        return kind.attend(scheme, q, q, q, AttentionContext.of(scheme, context, context), 0.0)
-
-    q = torch.randn(1, H, 1100, K, dtype=torch.float64, requires_grad=True)
-    found = []
-    for run in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True, dynamic=False)):
-        out = run(q)
-        found.append([out, *torch.autograd.grad(out.square().sum(), q)])
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, rtol=0, atol=1e-9)  # angles of 1,100 radians
-
-
 @pytest.mark.parametrize(("name", "expression"), [("rope", "seq"), ("orthogonal-tree", "tree(2)"), ("t5", "seq")])
 def test_decoding_token_by_token(name: str, expression: str) -> None:
     """Each step is a call of the compiled `decode`, with the keys and values of earlier steps."""
@@ -130,58 +87,3 @@ def test_decoding_token_by_token(name: str, expression: str) -> None:
             found.append([decode(target[:, :n], to[:, :n], memory, context, past)[:, -1] for n in range(1, 5)])
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize(("name", "expression"), SCHEMES)
-def test_exported_graphs(name: str, expression: str) -> None:
-    """`torch.export`, of a model, for inputs of the given sizes and other values."""
-    net = model(make(name, expression)).eval()
-    given = inputs(net, expression, 6)
-    program = torch.export.export(net, given).module()
-    other = tuple(x.flip(0) if x.dtype == torch.int64 else x for x in given)
-    for values in (given, other):
-        assert torch.allclose(program(*values), net(*values), rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("which", ["of_trees", "of_words"])
-def test_loaded_models(which: str, request: pytest.FixtureRequest, trees: Dataset, words: Dataset) -> None:
-    """A model that `ape_cli.load` returns."""
-    both: Both = request.getfixturevalue(which)
-    module, (batch, *_) = both[1].module, both[1].batches((trees if which == "of_trees" else words).split("test"))
-    with torch.no_grad():
-        compiled = torch.compile(module, backend="eager", fullgraph=True)
-        assert torch.allclose(compiled(*batch.inputs), module(*batch.inputs), atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["rope", "t5", "orthogonal-seq"])
-def test_attention_of_torch(name: str) -> None:
-    scheme = make(name, "seq", decay=1.0)
-
-    def attend(q: Tensor, k: Tensor, v: Tensor, at: Tensor) -> Tensor:
-        made = adapters.sdpa_inputs(scheme, q, k, scheme.context(at, causal=True))
-        return functional.scaled_dot_product_attention(made.q, made.k, v, attn_mask=made.attn_mask)
-
-    given = *torch.randn(3, 2, H, 5, D // H, dtype=torch.float64), torch.arange(1, 6)[None]
-    assert torch.allclose(torch.compile(attend, backend="eager", fullgraph=True)(*given), attend(*given), atol=1e-12)
-
-
-@pytest.mark.parametrize("family", ["llama", "t5"])
-@pytest.mark.parametrize("name", ["rope", "t5", "orthogonal-seq", "sinusoidal"])
-def test_models_of_transformers(name: str, family: str) -> None:
-    hugging_face = pytest.importorskip("tests.nightly.models.adapters.test_hugging_face")
-    net = getattr(hugging_face, family)()
-    hugging_face.changed(net, name, "seq", decay=0.9)
-    ids = hugging_face.ids(7)
-    given = {"input_ids": ids, "use_cache": False} | ({"decoder_input_ids": ids[:, :4]} if family == "t5" else {})
-    compiled = torch.compile(net, backend="eager", fullgraph=True)
-    assert torch.allclose(compiled(**given).logits, net(**given).logits, rtol=0, atol=1e-8)
-
-
-def test_positions_given_to_a_compiled_function() -> None:
-    """It reads the positions of each call. It cannot read a context variable, and would keep those of the first."""
-    encoding, usual = Encoding(position.make("none", d_model=4, heads=1)), torch.arange(3)[None]
-    compiled = torch.compile(lambda usual: encoding.positions(3, usual), backend="eager", fullgraph=True)
-    for at in ([[1, 2, 3]], [[4, 5, 6]]):
-        assert compiled(usual).tolist() == [[0, 1, 2]]
-        with encoding.at(torch.tensor(at)):
-            assert compiled(usual).tolist() == at
