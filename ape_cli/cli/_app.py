@@ -14,12 +14,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
-from ape_cli.cli.console import print_error, print_hint, print_note
+from ape_cli.cli.console import print_error, print_note
 from ape_cli.cli.options import DATASETS, FOLDERS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed, with_folders
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.runtime import check_process, is_launched, version
-from ape_cli.core.slow_steps import slow_imports
+from ape_cli.core.runtime import is_launched, version
 from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
@@ -159,8 +158,7 @@ class Command(TyperCommand):
 
         messages = messages_to(lambda line: print_note(with_folders(line, _typed_folders(ctx))))
         try:
-            with on_stop(signal.default_int_handler), messages, slow_imports(print_hint), explained():
-                check_process()
+            with on_stop(signal.default_int_handler), messages, explained():
                 return super().invoke(ctx)
         except ApeError as error:
             raise typer.Exit(print_error(as_typed(error, ctx))) from None

@@ -131,11 +131,11 @@ class Trainer:
         self.loggers, progress, config = loggers, self.progress, self.config
         mean = self.train.manifest.mean_tokens
         with (
-            memory.explained("training", config.batch_size, mean) as watched,
+            memory.explained("training", config.batch_size, mean),
             products(config.precision),
             _stream(self.execution.device),
         ):
-            self._run(watched)
+            self._run()
         return TrainingResult(
             steps=progress.step,
             best_step=progress.best_step,
@@ -145,8 +145,8 @@ class Trainer:
             parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
-    def _run(self, watched: memory.LengthWatch) -> None:
-        """Train from the current step to the last one. `watched` is that of `memory.explained`."""
+    def _run(self) -> None:
+        """Train from the current step to the last one."""
         self.model.train()
         progress, device = self.progress, self.execution.device.type
         left = itertools.islice(self.batches(), progress.schedule.steps - progress.step)
@@ -154,7 +154,7 @@ class Trainer:
         with closing(prefetch(left, _AHEAD.get(device, 0))) as batches:
             for epoch, number, batch in batches:
                 progress.epoch, progress.batch = epoch, number
-                self.step(*watched([batch]))
+                self.step(batch)
                 ended, validated = progress.step == progress.schedule.steps, validates(progress, self.config)
                 if validated:
                     self._validate()
@@ -268,8 +268,8 @@ class Trainer:
         """The metric sums of the current weights on a split, over all ranks. Each rank scores its share."""
         config, group, mean = self.config, self.execution.group, split.manifest.mean_tokens
         batches = split.batches(config.batch_size, share=group.share, options=self.scoring_options)
-        with memory.explained(f"scoring the {split.name} split", config.batch_size, mean) as watched:
-            sums = teacher_forced(self.model, watched(batches), self.execution.device, config.precision)
+        with memory.explained(f"scoring the {split.name} split", config.batch_size, mean):
+            sums = teacher_forced(self.model, batches, self.execution.device, config.precision)
         return group.all_reduce_metrics(sums)
 
     def _validate(self) -> None:
