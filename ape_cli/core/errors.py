@@ -93,6 +93,12 @@ def remedy(error: OSError, otherwise: str | None = None) -> str | None:
     return _REMEDIES.get(error.errno or 0, otherwise)
 
 
+def cannot_write(path: object, error: OSError) -> ApeError:
+    """The error that says why `path` cannot be written, with the fix for this reason."""
+    fix = remedy(error, "choose a place that you may write to")
+    return ApeError(f"cannot write {path}", got=error.strerror or str(error), fix=fix)
+
+
 def error_text(error: BaseException) -> str:
     """The type and the message of an exception, in one line.
 

@@ -11,7 +11,7 @@ import pytest
 
 from ape_cli import position
 from ape_cli.cli.console import user_error
-from ape_cli.core.errors import ApeError, nearest
+from ape_cli.core.errors import ApeError, cannot_write, nearest
 from ape_cli.storage import files, parquet
 from tests.conftest import ape, write
 
@@ -65,7 +65,7 @@ def test_failures_of_the_machine_get_their_own_fix(number: int, fix: str) -> Non
     """It is the same for reading, for writing and for what a command itself does not expect."""
     error = OSError(number, os.strerror(number), "file")
     assert fix in files.how_to_read(error, "restore the file")
-    assert fix in str(files.cannot_write("file", error))
+    assert fix in str(cannot_write("file", error))
     assert fix in str(user_error(error))
 
 

@@ -99,17 +99,11 @@ def test_an_address_and_locks_do_not_depend_on_other_variables(keys: None, monke
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
     monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
     found = storage_path("s3://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=false")
-    assert isinstance(found, RemotePath)
     config = found.bucket.store.config
     assert (config["skip_signature"], config["conditional_put"]) == ("false", "etag")
 
 
-def test_servers_that_are_no_url_or_not_there(keys: None, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    for endpoint in ("http://me:pa ss/x@127.0.0.1:1", "ftp://h"):
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        with pytest.raises(PlaceError, match="server is not a URL") as told:
-            storage_path("s3://bucket/x").exists()
-        assert endpoint not in str(told.value) + "".join(capfd.readouterr())
+def test_a_server_that_is_not_there(keys: None) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import warnings
 from pathlib import Path
 
 import pytest
@@ -125,13 +124,6 @@ def test_declared_encodings() -> None:
     assert "'é'" in tree.token
 
 
-def test_no_warning_is_printed() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert parsed("python", "'\\d' is 1\n1 is 1\nx = 1or 2\n", "file")
-    assert not caught
-
-
 DEEP = 10**6
 
 
@@ -151,11 +143,3 @@ DEEP = 10**6
 def test_bad_programs(code: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed("python", code)
-
-
-def test_a_name_of_many_parts() -> None:
-    """Python's parser needs 80 GB for one of 400,000 parts, so only a short one is refused here."""
-    with pytest.raises(DataError, match="line 1: a name of more than 100 parts"):
-        parsed("python", "import " + "a." * 101 + "a")
-    (tree,) = parsed("python", "import " + "a." * 99 + "a", "file")
-    assert tree.token[-1] == "a." * 99 + "a"
