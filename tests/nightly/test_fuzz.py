@@ -142,11 +142,6 @@ def tree_texts(where: Path) -> None:
     pq.write_table(pa.table({"text": [json.dumps({"a": [n % 5, "x"]}) for n in range(40)]}), where / "x.parquet")
 
 
-def cifar(where: Path) -> None:
-    parts = [formats.part(seed, 4) for seed in range(6)]
-    formats.folder(where / "source", formats.cifar_10_binary(parts[:5], parts[5]))
-
-
 def images(where: Path) -> None:
     part = formats.part(1, 40)
     names = {"label": formats.AIRPLANES}
@@ -167,7 +162,6 @@ DOORS = {
     "state": Door(stopped, "state.safetensors", lambda where: train(where) and None, own=True),
     "exported weights": Door(exported, "out/model.safetensors", loaded),
     "exported configuration": Door(exported, "out/config.json", loaded, own=True),
-    "CIFAR": Door(cifar, "*.bin", lambda where: sources.open_source(str(where / "source")), own=True),
     "images": Door(images, "*.parquet", lambda where: sources.open_source(str(where / "source")), own=True),
     "texts": Door(tree_texts, "*.parquet", lambda where: read_trees(str(where), format="json"), own=True),
     "sweep": Door(

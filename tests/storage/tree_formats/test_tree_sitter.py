@@ -72,7 +72,7 @@ def test_names_and_suffixes() -> None:
         parsed("tree-sitter", "a")
 
 
-@pytest.mark.parametrize("name", ["tree-sitter-../x", "tree-sitter-", "tree-sitter-a.b", "tree-sitter-A"])
+@pytest.mark.parametrize("name", ["tree-sitter-../x", "tree-sitter-"])
 def test_a_name_that_is_no_language_is_not_imported(name: str) -> None:
     with pytest.raises(UsageError):
         tree_formats.load(name)
