@@ -6,7 +6,6 @@ import pickle
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,6 @@ def test_what_is_no_address_is_a_folder() -> None:
     ("text", "again", "name"),
     [
         ("s3://bucket/a/b", "s3://bucket/a/b", "b"),
-        ("s3://bucket", "s3://bucket", "bucket"),
         ("gs://bucket//a///b/", "gs://bucket/a/b", "b"),
         ("s3://b/50% a?region=eu-west-1", "s3://b/50% a?region=eu-west-1", "50% a"),
         ("s3://b/x?endpoint_override=http://h:9000&anonymous=true", None, "x"),
@@ -57,8 +55,6 @@ def test_the_options_go_with_what_is_in_it() -> None:
         ("ftp://host/x", r"unknown kind of address[\s\S]*s3://bucket/path"),
         ("s3://", "this is not a valid address of an object"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
-        ("s3://b/x?region=eu%0aX", "bad value of region"),
-        ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
         ("gs://b/x?region=r", "unknown option of gs://"),
         ("s3://b/x/../y", "this is not a valid address of an object"),
         (Path("s3://bucket/x"), r"a pathlib.Path cannot hold an address[\s\S]*as a string"),
@@ -76,16 +72,6 @@ def test_without_obstore_only_a_request_fails(monkeypatch: pytest.MonkeyPatch) -
     assert "store" not in vars(path.bucket)
     with pytest.raises(PlaceError, match=r"need the package obstore[\s\S]*s3://bucket[\s\S]*\[cloud\]'"):
         path.exists()
-
-
-def test_which_store_an_address_is_of() -> None:
-    """Google is not contacted here. The test only checks that the address reaches its client with its options."""
-    obstore = pytest.importorskip("obstore", reason=CLOUD)
-    found = storage_path("gs://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=true")
-    assert isinstance(found, RemotePath)
-    store: Any = found.bucket.store
-    assert isinstance(store, obstore.store.GCSStore)
-    assert store.config == {"bucket": "bucket", "base_url": "http://127.0.0.1:1", "skip_signature": "true"}
 
 
 @pytest.fixture

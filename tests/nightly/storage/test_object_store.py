@@ -191,30 +191,6 @@ def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, m
     assert b"| rope (steps=4) | " in server.objects("ape/tables")["all.md"]
 
 
-def test_the_newest_dataset_at_an_address_is_found_or_made(server: Server) -> None:
-    at = ["--datasets", address(server, "shelf"), "--results", address(server, "shelf-results")]
-    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval", *at]
-    assert "taking reverse at the sizes of preset tiny" in ape(*asked)[1]
-    assert "s3://ape/shelf/reverse-tiny?" in ape(*asked)[1]
-    assert "trained already" in ape(*asked[:-4], "--data", "reverse-tiny", *at)[1]  # by its name there
-
-
-def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of a sweep are separate processes, which open the store themselves."""
-    monkeypatch.chdir(tmp_path)
-    asked = ["sweep", "--schemes", "rope,none", "--data", words, "--preset", "tiny", "--set", "steps=2"]
-    asked += ["--workers", "1", "--json", "--results", address(server, "sweep")]
-    ends = json.loads(ape(*asked)[0])["trials"]
-    assert [(end["state"], end["trained"]) for end in ends] == [("finished", True)] * 2
-    runs = json.loads(ape("runs", "--results", address(server, "sweep"), "--json")[0])
-    assert [(r["scheme"], r["status"], r["dataset"]) for r in runs] == [
-        ("none", "finished", "reverse"),
-        ("rope", "finished", "reverse"),
-    ]
-    assert [end["trained"] for end in json.loads(ape(*asked)[0])["trials"]] == [False, False]
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:
     results = storage_path(address(server, "stopped"))
     with pytest.raises(Stopped):
@@ -237,29 +213,6 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
     assert there["model.safetensors"] == here["model.safetensors"]
     one, other = (t.run.history().drop("seconds") for t in (done, straight))
     assert one.select(other.columns).equals(other)
-
-
-def test_who_comes_second_finds_the_run_finished(server: Server, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes train the same run, and the other one ends first. The second one goes on with its result."""
-    results, finish = storage_path(address(server, "second")), Run.finish
-    kept: dict[str, bytes] = {}
-
-    def late(self: Run, *given: Any) -> bool:
-        with monkeypatch.context() as patched:
-            patched.setattr(Run, "finish", finish)
-            run(words, storage_path(str(results)), existing=ExistingRun.OVERWRITE)
-        kept.update(server.objects(f"ape/second/runs/{self.name}"))
-        return finish(self, *given)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Run, "finish", late)
-        done = run(words, results)
-    assert not done.trained
-    assert done.evaluation is not None
-    (found,) = open_registry(results)
-    assert found.status == "finished"
-    assert server.objects(f"ape/second/runs/{found.name}") == kept
-    assert found.problems() == []
 
 
 @pytest.mark.parametrize("held", [1, 2])
@@ -319,34 +272,12 @@ def test_conditional_writes(server: Server, kind: str) -> None:
     assert not path.exists()
 
 
-def test_google_s_store_as_far_as_a_stand_in_tells(
-    server: Server, reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same dataset, and a run that is trained, stopped, found, resumed, evaluated and reported."""
-    monkeypatch.chdir(tmp_path)
-
-    def at(path: str) -> str:
-        return address(server, f"google/{path}", "gs")
-
-    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
-    (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
-    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
+def test_google_s_store_as_far_as_a_stand_in_tells(server: Server, reference: dict[str, bytes]) -> None:
+    out = storage_path(address(server, "google/same", "gs"))
+    assert generation.generate(TASK, PLAN, out).written == 420
+    (out / "data" / "train-00002-of-00004.parquet").unlink()
+    assert generation.generate(TASK, PLAN, out).written == 100
     assert server.objects("ape/google/same") == reference
-    ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
-    with pytest.raises(Stopped):
-        run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
-    (found,) = open_registry(at("results"))
-    assert found.status == "stopped"
-    done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
-    straight = run(at("shelf/reverse"), tmp_path)
-    assert done.evaluation == straight.evaluation
-    here = snapshot(tmp_path / "runs" / found.name)
-    assert server.objects(f"ape/google/results/runs/{found.name}").keys() == here.keys()
-    assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
-    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
-    assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
-    with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
-        open_dataset(at("x").replace("gs://ape", "gs://nobody-s", 1))
 
 
 # Messages for users
