@@ -4,36 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 
 import pytest
 
 from ape_cli.core import runtime
 from tests.interpreters import python
-
-FAULTS = """
-import resource, sys
-from ape_cli.core import runtime
-
-if sys.argv[1] == "kept":
-    runtime.keep_memory()
-size = 2**26
-for _ in range(3):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    b"x" * size  # which glibc gives back else
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc alone")
-def test_memory_is_kept() -> None:
-    """The third block of a size reuses the pages of the second one."""
-
-    def faults(mode: str) -> int:
-        return int(python("-c", FAULTS, mode).stdout)
-
-    assert faults("kept") < 100
-    assert faults("not kept") > 1000
 
 
 def test_busy_cores_are_those_of_others() -> None:

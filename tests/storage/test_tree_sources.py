@@ -61,9 +61,8 @@ def test_documents_are_numbered_within_their_file(tmp_path: Path) -> None:
 
 def test_one_file_needs_no_suffix_if_its_format_is_named(tmp_path: Path) -> None:
     put(tmp_path, a_txt="(S (NP a))")
-    source = read_trees(str(tmp_path / "a.txt"), format="s-expr")
-    assert (next(iter(source.files)), source.name, tokens(source)) == ("a.txt", "a", [(0, 0, ["S", "NP", "a"])])
-    with pytest.raises(DataError, match=r"no file of a known format\n  got:     1 files \(.txt\)"):
+    assert tokens(read_trees(str(tmp_path / "a.txt"), format="s-expr")) == [(0, 0, ["S", "NP", "a"])]
+    with pytest.raises(DataError, match="no file of a known format"):
         read_trees(str(tmp_path / "a.txt"))
 
 
@@ -83,8 +82,8 @@ def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str,
 
 
 def test_several_formats_need_a_choice(tmp_path: Path) -> None:
-    put(tmp_path, a_json="1", b_py=FUNCTION, c_py=FUNCTION)
-    with pytest.raises(UsageError, match="files of several formats\n  got:     json: 1, python: 2"):
+    put(tmp_path, a_json="1", b_py=FUNCTION)
+    with pytest.raises(UsageError, match="files of several formats"):
         read_trees(str(tmp_path))
     assert read_trees(str(tmp_path), format="json").formats == ["json"]
 
@@ -149,12 +148,6 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
     assert tokens(source) == [(0, 0, ["1"]), (1, 0, ["4"])]
     assert [path for path, _ in source.skipped] == ["b.json", "c.json"]
     assert source.skipped[0][1] == "line 2: no valid JSON: Expecting ',' delimiter"
-
-
-def test_a_file_is_read_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    source = read_trees(put(tmp_path, a_jsonl="1\n2\n{", b_jsonl="3"), skip_bad=True)
-    assert tokens(source) == [(0, 0, ["3"])]
-    assert list(source.files) == ["b.jsonl"]
 
 
 def test_only_files_that_are_read_decide_what_documents_are(tmp_path: Path) -> None:
@@ -240,17 +233,15 @@ def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
     where = parquet(tmp_path, a=["1"], b=["2"], c=[3], d=[b"4"])
     for column, token in {"b": "2", "d": "4"}.items():
         assert tokens(read_trees(where, format="json", column=column)) == [(0, 0, [token])]
-    with pytest.raises(UsageError, match=r"is ambiguous; name it with `column`\n.*a, b, c, d\n  allowed: a, b"):
-        read_trees(where, format="json")
-    for name in ("c", "e"):
-        with pytest.raises(UsageError, match="unknown text column"):
-            read_trees(where, format="json", column=name)
-    with pytest.raises(UsageError, match="need a format"):
-        read_trees(where)
+    for fields, message in (
+        ({"format": "json"}, "is ambiguous"),
+        ({"format": "json", "column": "c"}, "unknown text column"),
+        ({}, "need a format"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            read_trees(where, **fields)
     with pytest.raises(UsageError, match="only a Parquet file has columns"):
         read_trees(put(tmp_path / "other", a_json="1"), column="a")
-    with pytest.raises(UsageError, match="no text column"):
-        read_trees(parquet(tmp_path, c=[3]), format="json")
 
 
 def test_bad_rows(tmp_path: Path) -> None:

@@ -46,21 +46,6 @@ def test_the_penn_treebank() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [
-        ("(a '(b c) 'd)", tag("a", "'", tag("b", "c"), "'d")),
-        ("()", tag("#list")),
-        ("((a) b)", tag("#list", tag("a"), "b")),
-        ("(a(b)c)", tag("a", tag("b"), "c")),
-        ("( f [x] )", tag("f", "[x]")),
-    ],
-)
-def test_what_lisp_and_penn_trees_have_in_common(text: str, wanted: Nested) -> None:
-    for name in ("s-expr", "s-expr-lisp", "s-expr-penn"):
-        assert [nested(tree) for tree in parsed(name, text)] == [wanted]
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
     [("(())", tag("#list")), ("(((a)))", tag("#list", tag("a"))), ("(\n(a))", tag("a"))],
 )
 def test_the_pair_around_a_sentence(text: str, wanted: Nested) -> None:

@@ -83,9 +83,7 @@ def test_a_name_that_is_no_language_is_not_imported(name: str) -> None:
     [
         ("a;\nfunction (", "line 2: no valid javascript"),
         ("(" * 10**6, "no valid javascript"),
-        ("%$@) ]" * 100_000, "no valid javascript"),
         (b"'\xff'", "line 1: it is not text"),
-        (b"a\0", "a NUL character"),
     ],
 )
 def test_bad_programs(code: str | bytes, message: str) -> None:
