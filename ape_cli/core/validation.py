@@ -43,11 +43,10 @@ def checked_name(what: str, name: str) -> str:
       fix:     rename it
     """
     if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
-        raise DataError(
-            f"the {what} cannot be a part of a path",
-            got=ascii(name[:LONGEST_NAME]),
-            allowed=f"at most {LONGEST_NAME} ASCII letters, digits, dots, hyphens and underscores; "
-            "the first is a letter or a digit",
-            fix="rename it",
+        allowed = (
+            f"at most {LONGEST_NAME} ASCII letters, digits, dots, hyphens and underscores; "
+            "the first is a letter or a digit"
         )
+        got = ascii(name[:LONGEST_NAME])
+        raise DataError(f"the {what} cannot be a part of a path", got=got, allowed=allowed, fix="rename it")
     return name

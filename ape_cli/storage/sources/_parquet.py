@@ -212,31 +212,29 @@ class Canvas:
 
         Raises `DataError` if it cannot be decoded, is not supported or is too large.
         """
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        from PIL import Image, ImageOps
 
         try:
             if len(encoded) > _MOST_BYTES:
                 raise ValueError(f"more than {_MOST_BYTES:,} bytes")
             with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
-                gray = image.mode in _GRAY
-                if image.height * image.width > _MOST_PIXELS:
-                    raise ValueError(f"more than {_MOST_PIXELS:,} pixels")
-                size = self.rows * image.height * image.width * (1 if gray else 3)
-                if size > half_memory():
-                    got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
+                gray, size = image.mode in _GRAY, image.height * image.width
+                problems = {
+                    f"more than {_MOST_PIXELS:,} pixels": size > _MOST_PIXELS,
+                    "transparency": image.has_transparency_data,
+                    f"mode {image.mode}": image.mode not in (*_GRAY, *_COLOUR),
+                    "several frames": getattr(image, "is_animated", False),
+                }
+                if problem := next((problem for problem, is_so in problems.items() if is_so), None):
+                    raise ValueError(problem)
+                needed = self.rows * size * (1 if gray else 3)
+                if needed > half_memory():
+                    got, allowed = f"{self.rows:,} images, {needed:,} bytes", f"{half_memory():,} bytes"
                     raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
-                if image.has_transparency_data:
-                    raise ValueError("transparency")
-                if image.mode not in (*_GRAY, *_COLOUR):
-                    raise ValueError(f"mode {image.mode}")
-                if getattr(image, "is_animated", False):
-                    raise ValueError("several frames")
-                upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
-                pixels = np.asarray(upright)
+                pixels = np.asarray(ImageOps.exif_transpose(image.convert("L" if gray else "RGB")))
                 return pixels[..., None] if gray else pixels
         except DataError:
             raise
         except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
-            kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
             allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
-            raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
+            raise DataError("an image cannot be used", got=f"{error} ({place})", allowed=allowed) from error

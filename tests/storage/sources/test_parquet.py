@@ -172,7 +172,7 @@ ODD = {
     "transparent": (formats.encoded(Image.new("RGBA", (6, 4))), r"cannot be used\n.*transparency \(row 1 of"),
     "16 bits": (formats.encoded(Image.new("I;16", (6, 4))), r"cannot be used\n.*mode I;16 \(row 1 of"),
     "moving": (moving(), "several frames"),
-    "no image": (b"hello", r"cannot be used\n.*no image \(row 1 of"),
+    "no image": (b"hello", r"cannot be used\n.*cannot identify .*\(row 1 of"),
     "another size": (formats.encoded(RGB[0][:, :5]), r"different sizes\n.*4 x 5, row 1 of .*\n.*4 x 6, as the first"),
     "null": (None, r"a row without an image.*\n.*row 1 of"),
 }
