@@ -62,9 +62,8 @@ def storage_path(text: str | StoragePath) -> StoragePath:
         allowed = f"{kind}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name"
         raise UsageError("this is not a valid address of an object", got=text, allowed=allowed, fix="correct it")
     for key, value in parse_qsl(query, keep_blank_values=True):
-        allowed = OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]
-        if allowed:
-            pick(f"value of {key}", value, allowed)
+        if values := OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]:
+            pick(f"value of {key}", value, values)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
 
 

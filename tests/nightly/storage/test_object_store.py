@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, PlaceError, RunError
@@ -27,8 +26,7 @@ from ape_cli.training import trial
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.trainer import Stopped
 from tests.conftest import ape
-from tests.data.test_generation import plan, snapshot
-from tests.data.test_overlap import FEW
+from tests.data.test_generation import snapshot
 from tests.interpreters import started, until
 from tests.nightly.store import Server
 from tests.runs import test_registry
@@ -117,30 +115,6 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
         open_dataset(out)
     assert generation.generate(TASK, PLAN, out).written == 420 - 200
     assert server.objects("ape/broken") == reference
-
-
-def test_the_overlap_of_splits_is_that_of_a_folder(server: Server, tmp_path: Path) -> None:
-    """The sources of shards that were there before an interruption are read from the store."""
-    rows = plan(FEW, shard_rows=40, train=120, validation=30, test=36)
-    one = generation.generate(FEW, rows, tmp_path).manifest
-    out = storage_path(address(server, "overlap"))
-    interrupted(FEW, rows, out, after=100)
-    done = generation.generate(FEW, rows, out)
-    assert 0 < done.written < sum(rows.rows.values())
-    assert done.manifest == one
-    assert one.overlap is not None
-    assert all(one.overlap.values())
-
-
-def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
-    """Row groups are read by ranges, and `open` takes the address as a string."""
-    generation.generate(TASK, PLAN, tmp_path)
-    generation.generate(TASK, PLAN, storage_path(address(server, "batches")))
-    one, other = (
-        next(iter(open_dataset(d).split("train").batches(8, seed=1)))
-        for d in (str(tmp_path), address(server, "batches"))
-    )
-    assert torch.equal(one.labels, other.labels)
 
 
 # Runs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from ape_cli.core.errors import DataError
@@ -63,21 +61,6 @@ def test_sentences_before_the_first_document_are_one() -> None:
     one = "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
     text = one + one + "# newdoc\n" + one + "#newdoc id = 3\n" + one + "# newdocs = no\n" + one
     assert [tree.document for tree in parsed("conllu", text)] == [0, 0, 1, 2, 2]
-
-
-def test_random_trees() -> None:
-    """Heads that are drawn, against the recursion over them."""
-    draw = random.Random(2)
-    for _ in range(50):
-        size = draw.randrange(1, 30)
-        order = draw.sample(range(1, size + 1), size)
-        heads = {word: draw.choice(order[:i]) if i else 0 for i, word in enumerate(order)}
-
-        def tree(root: int, heads: dict[int, int] = heads) -> Nested:
-            return (f"r{root}", f"w{root}", tuple(tree(n, heads) for n in sorted(heads) if heads[n] == root))
-
-        text = "\n".join(f"{n}\tw{n}\t_\t_\t_\t_\t{heads[n]}\tr{n}\t_\t_" for n in sorted(heads))
-        assert [nested(found) for found in parsed("conllu", text)] == [tree(order[0])]
 
 
 def rows(*heads: object) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
-from pathlib import Path
 
 import pytest
 
@@ -82,15 +80,6 @@ def test_tokens(code: str, kind: str, token: str) -> None:
     (tree,) = parsed("python", code, "file")
     assert (kind, token) in list(zip(tree.kind, tree.token, strict=True))
     assert not {"Load", "Store", "Del"} & set(tree.kind)
-
-
-def test_a_package_of_the_standard_library() -> None:
-    for file in Path(json.__file__).parent.rglob("*.py"):
-        (tree,) = parsed("python", file.read_bytes(), "file")
-        module = ast.parse(file.read_bytes())
-        assert kinds(nested(tree)) == by_hand(module)
-        names = sorted(n.id for n in ast.walk(module) if isinstance(n, ast.Name))
-        assert sorted(t for k, t in zip(tree.kind, tree.token, strict=True) if k == "Name") == names
 
 
 def test_declared_encodings() -> None:

@@ -1,8 +1,7 @@
-"""Trees in brackets: the Penn Treebank, Lisp and Scheme, against a recursive reader."""
+"""Trees in brackets: the Penn Treebank, Lisp and Scheme."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -127,24 +126,10 @@ def test_without_a_suffix_nothing_is_guessed(tmp_path: Path) -> None:
         tree_formats.load("s-expr-perl")
 
 
-def drawn(draw: random.Random, depth: int) -> tuple[str, Nested]:
-    """Returns a random expression with a label, and its tree."""
-    label = f"L{draw.randrange(9)}"
-    parts: list[tuple[str, Nested]] = []
-    for _ in range(draw.randrange(4)):
-        word = f"w{draw.randrange(9)}"
-        parts.append(drawn(draw, depth - 1) if depth and draw.random() < 0.6 else (word, leaf(word)))
-    space = " " * draw.randrange(1, 3)
-    return f"({label}{space}{space.join(text for text, _ in parts)})", tag(label, *(tree for _, tree in parts))
-
-
-def test_random_expressions_are_read_back() -> None:
-    draw = random.Random(5)
-    made = [drawn(draw, 6) for _ in range(200)]
-    trees = parsed("s-expr", "\n".join(text for text, _ in made))
-    assert [nested(tree) for tree in trees] == [tree for _, tree in made]
-    (document,) = parsed("s-expr", "".join(text for text, _ in made), "document")
-    assert nested(document) == ("document", "document", tuple(tree for _, tree in made))
+def test_units() -> None:
+    trees = [nested(tree) for tree in parsed("s-expr", "(a b)(c)")]
+    for unit in ("document", "file"):
+        assert nested(*parsed("s-expr", "(a b)(c)", unit)) == (unit, unit, tuple(trees))
 
 
 @pytest.mark.parametrize(
