@@ -35,6 +35,11 @@ def most_memory(system: Path = Path("/")) -> int:
     return min(limits)
 
 
+def half_memory() -> int:
+    """Half of the memory that this process may use, in bytes: the most that the content of a file may need."""
+    return most_memory() // 2
+
+
 class OutOfMemoryError(RunError):
     """There is not enough memory. A run that ends with it can be resumed."""
 

@@ -1,4 +1,4 @@
-"""This machine and this process: memory, processor, version, and settings that make it faster but change no result."""
+"""This machine and this process: processor, version, and settings that make it faster but change no result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-
-from ape_cli.core.memory import most_memory
 
 _LOOK = 0.15  # seconds for which the load by other programs is measured
 _BUSY = 0.5  # cores that others keep busy, from which on the machine counts as shared
@@ -71,11 +69,6 @@ def busy_cores(before: Ticks, after: Ticks, seconds: float) -> float:
     """
     spent = sum(after[core][i] - before[core][i] for core in before.keys() & after.keys() for i in (0, 2, 5, 6, 7))
     return spent / (seconds * os.sysconf("SC_CLK_TCK"))
-
-
-def half_memory() -> int:
-    """Half of the memory that this process may use, in bytes: the most that the content of a file may need."""
-    return most_memory() // 2
 
 
 @cache

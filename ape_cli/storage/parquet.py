@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError
-from ape_cli.core.runtime import half_memory
+from ape_cli.core.memory import half_memory
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.sequence_rows import SCHEMA

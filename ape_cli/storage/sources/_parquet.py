@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError, UsageError, unknown
-from ape_cli.core.runtime import half_memory
+from ape_cli.core.memory import half_memory
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_bytes, is_text, reading
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
