@@ -25,11 +25,11 @@ from pydantic import (
 )
 
 from ape_cli.core.errors import DataError
-from ape_cli.core.validation import HEX, Many, checked_name, first_error
+from ape_cli.core.validation import HEX, Many, first_error
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import files, image_rows, parquet, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
-from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.paths import StoragePath, checked_name
 from ape_cli.structure import Structure, StructureField, linearisation
 from ape_cli.structure.linearisation import Order
 

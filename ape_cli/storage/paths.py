@@ -25,14 +25,16 @@ from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.storage.object_store import CREDENTIALS, KINDS, OPTIONS, Bucket, RemotePath
 
-__all__ = ["RemotePath", "StoragePath", "local_path", "storage_path"]
+__all__ = ["LONGEST_NAME", "RemotePath", "StoragePath", "checked_name", "local_path", "storage_path"]
 
 StoragePath: TypeAlias = Path | RemotePath
 
 _ALMOST = re.compile(r"(s3|gs|gcs|https?|file|az|abfs):(/?[^/]|/?$)")
+LONGEST_NAME = 200  # characters; file systems allow 255, and temporary files add to a name
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,222}")
 
 
@@ -90,3 +92,27 @@ def _local(text: str | Path) -> Path:
 def _kind(kind: str) -> str:
     """An address that is not shown, because it may contain a secret."""
     return f"{kind if kind.isalnum() else '…'}://…"
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return `name`, which is called `what` in errors, if a path may contain it as one component.
+
+    Such a name has no separator, is not `.` or `..`, and does not hide a file. Raises `DataError` otherwise.
+
+    >>> checked_name("task", "tree-copy")
+    'tree-copy'
+    >>> checked_name("task", "../copy")
+    Traceback (most recent call last):
+    ape_cli.core.errors.DataError: the task cannot be a part of a path
+      got:     '../copy'
+      allowed: at most 200 ASCII letters, digits, dots, hyphens and underscores; the first is a letter or a digit
+      fix:     rename it
+    """
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        allowed = (
+            f"at most {LONGEST_NAME} ASCII letters, digits, dots, hyphens and underscores; "
+            "the first is a letter or a digit"
+        )
+        got = ascii(name[:LONGEST_NAME])
+        raise DataError(f"the {what} cannot be a part of a path", got=got, allowed=allowed, fix="rename it")
+    return name
