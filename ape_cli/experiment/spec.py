@@ -26,6 +26,8 @@ from ape_cli.storage.paths import StoragePath, storage_path
 
 AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
 PRECISIONS = ["fp32", "tf32", "bf16"]
+# names that an option of a part cannot have: those of settings, of an option and of arguments of `position.make`
+_TAKEN = frozenset({"device", "name", "generator"}.union(*(model.model_fields for model in KINDS.values())))
 _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a part, and the options of such a part
     "scheme": position.options,
     "attention": attention.options,
@@ -221,7 +223,9 @@ class ExperimentSpec(BaseModel):
             except UsageError as error:
                 error.field = part
                 raise
-        part_options.check_names(f"positions {self.positions}", options["positions"])
+            if taken := _TAKEN.intersection(options[part]):
+                what = f"an option of {part} {getattr(self, part)} has a name that is taken, as that of a setting"
+                raise UsageError(what, got=min(taken), fix="rename it in the file of this part", field=part)
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
         allowed = settable(modality)
         for key, given in self.settings.items():

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ape_cli import attention, position
-from ape_cli.core import part_options
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
 from ape_cli.experiment import ExperimentSpec
@@ -110,11 +109,6 @@ def test_a_value_of_another_type_is_refused(write: Any, settings: dict[str, Any]
 
 def test_a_sweep_tries_lists() -> None:
     assert parse_values(["sizes=[1,2],[3]", "kind=a,b"]) == {"sizes": [[1, 2], [3]], "kind": ["a", "b"]}
-
-
-def test_the_taken_names_are_those_of_settings() -> None:
-    settings = {name for model in config.KINDS.values() for name in model.model_fields}
-    assert settings | {"device", "name", "generator"} == part_options.TAKEN
 
 
 @pytest.mark.parametrize("folder", PARTS)
