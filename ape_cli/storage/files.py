@@ -23,7 +23,6 @@ import errno
 import fcntl
 import hashlib
 import io
-import json
 import os
 import re
 import secrets
@@ -212,14 +211,6 @@ def write_bytes(path: StoragePath, content: bytes, expected: Version | None = No
         temporary.write_bytes(content)
 
 
-def write_json(path: StoragePath, value: Any) -> None:
-    """Write `value` to `path` atomically, as indented JSON.
-
-    Raises `ApeError` if `path` cannot be written, and `ValueError` if `value` contains NaN or an infinity.
-    """
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
 def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
     return _of(path).open()
@@ -264,9 +255,7 @@ def how_to_read(error: BaseException, otherwise: str | None) -> str | None:
     """
     if not isinstance(error, OSError) or error.errno in (errno.ENOENT, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, None):
         return otherwise
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "make it readable, and run the same command again"
-    return remedy(error, "check the disk or the network, and run the same command again")
+    return remedy(error, "check its permissions, the disk and the network, and run the same command again")
 
 
 def size_text(size: float) -> str:

@@ -53,7 +53,7 @@ def test_a_name_that_is_no_language_is_not_imported(name: str) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("a;\nfunction (", "line 2: no valid javascript"),
+        ("a;\nfunction (", "no valid javascript"),
         ("(" * 10**6, "no valid javascript"),
         (b"'\xff'", "line 1: it is not text"),
     ],
