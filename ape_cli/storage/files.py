@@ -277,14 +277,15 @@ def sha256(path: StoragePath) -> str:
 
 
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:
-    """Yield `do(item)` for each item, in the order of the items.
+    """An iterator over `do(item)` for each item, in the order of the items.
 
     If `where` is in an object store, where each request has a long latency, several calls run at once in threads.
     """
     at_once = _of(where).at_once
-    if at_once == 1:
-        yield from map(do, items)
-        return
+    return map(do, items) if at_once == 1 else _in_threads(do, items, at_once)
+
+
+def _in_threads(do: Callable[[T], U], items: Iterable[T], at_once: int) -> Iterator[U]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(at_once) as pool:
