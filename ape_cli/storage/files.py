@@ -23,6 +23,7 @@ import errno
 import fcntl
 import hashlib
 import io
+import json
 import os
 import re
 import secrets
@@ -209,6 +210,14 @@ def write_bytes(path: StoragePath, content: bytes, expected: Version | None = No
     """
     with replacing(path, expected) as temporary:
         temporary.write_bytes(content)
+
+
+def write_json(path: StoragePath, value: Any) -> None:
+    """Write `value` to `path` atomically, as indented JSON.
+
+    Raises `ApeError` if `path` cannot be written, and `ValueError` if `value` contains NaN or an infinity.
+    """
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def opened(path: StoragePath) -> io.BufferedReader:

@@ -7,7 +7,6 @@ them later. They are in `results/runs/RUN/logs/wandb/`, or in WANDB_DIR.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -46,7 +45,7 @@ class WeightsAndBiases(MetricLogger):
             fix = "`wandb login`, or set WANDB_MODE=offline, or choose another logger"
             raise RunError("Weights & Biases cannot start a run", got=str(error), fix=fix) from error
         self.exit_code = 0
-        files.write_text(run.folder / _MARK, json.dumps({"id": self.run.id}))
+        files.write_json(run.folder / _MARK, {"id": self.run.id})
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add the metrics to the row of the step."""
