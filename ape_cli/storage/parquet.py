@@ -15,10 +15,12 @@ import pyarrow.parquet as pq
 from ape_cli.core.errors import DataError
 from ape_cli.core.memory import half_memory
 from ape_cli.storage import files
+from ape_cli.storage.object_store import too_large
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.sequence_rows import SCHEMA
 
 ROW_GROUP = 32_768  # rows
+_SHARD_BYTES = 64 * 2**30  # the most that a shard may have
 _SPLIT = "BYTE_STREAM_SPLIT"
 _NOTE = b"ape"  # the key of the note in the footer
 _OVERWRITE = "run the same `ape gen` command with `overwrite`, or restore the file"
@@ -109,12 +111,14 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
 
     If `sha256` is given, the digest of the file is compared with it.
 
-    Raises `DataError` if the file is missing, was altered, cannot be read as Parquet, or has another
+    Raises `DataError` if the file is missing, was altered or is too large, cannot be read as Parquet, or has another
     schema.
     """
     if not path.is_file():
         raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
     with reading(f"cannot read {path}", "restore it, or generate it again"):
+        if path.stat().st_size > _SHARD_BYTES:
+            raise too_large(path, _SHARD_BYTES)
         source = files.source(path)
         if sha256 is not None:
             digest = hashlib.file_digest(source, "sha256").hexdigest()
