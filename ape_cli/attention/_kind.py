@@ -233,14 +233,7 @@ def options(name: str) -> dict[str, Any]:
     >>> attention.options("clustered")
     {'clusters': 16, 'iterations': 5}
     """
-    return _options(load(name))
-
-
-@cache
-def _options(cls: type[AttentionType]) -> part_options.PartOptions:
-    options = part_options.options(cls)
-    part_options.check_names(f"attention {plugins.name_of(cls)}", options)
-    return options
+    return part_options.options(load(name))
 
 
 def make(name: str = "dot", **settings: Any) -> AttentionType:

@@ -11,12 +11,11 @@ import typer
 from typer.core import TyperCommand
 
 from ape_cli.cli import completion
-from ape_cli.cli.console import print_error, print_hint, print_note
+from ape_cli.cli.console import print_error, print_note
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, expanded
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.runtime import check_process, version
-from ape_cli.core.slow_steps import slow_imports
+from ape_cli.core.runtime import version
 from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
@@ -109,8 +108,7 @@ class Command(TyperCommand):
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
         handled = on_stop(signal.default_int_handler)
         try:
-            with handled, messages_to(print_note), slow_imports(print_hint), explained():
-                check_process()
+            with handled, messages_to(print_note), explained():
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             raise typer.Exit(print_error(error)) from None

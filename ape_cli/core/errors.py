@@ -27,15 +27,11 @@ _BRIEF = 80  # characters of a value that is not a text
 _MANY = 40  # names that an error lists
 _COMPARED = 5_000  # names that are compared with an unknown one
 _Name = TypeVar("_Name", bound=str)
-_MANY_OPEN = "close other programs, or raise the limit of open files (`ulimit -n`)"
 _REMEDIES = {
-    errno.EMFILE: _MANY_OPEN,
-    errno.ENFILE: _MANY_OPEN,
+    errno.EMFILE: "close other programs, or raise the limit of open files (`ulimit -n`)",
     errno.EFBIG: "raise the limit of the size of a file (`ulimit -f`), or use a file system with larger files",
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space, because your quota is used up",
-    errno.ENOMEM: "close other programs, so that there is enough memory",
-    errno.EIO: "check the disk or the network, and run the same command again",
 }
 
 
@@ -95,37 +91,35 @@ def remedy(error: OSError, otherwise: str | None = None) -> str | None:
     return _REMEDIES.get(error.errno or 0, otherwise)
 
 
+def cannot_write(path: object, error: OSError) -> ApeError:
+    """The error that says why `path` cannot be written, with the fix for this reason."""
+    fix = remedy(error, "choose a place that you may write to")
+    return ApeError(f"cannot write {path}", got=error.strerror or str(error), fix=fix)
+
+
 def error_text(error: BaseException) -> str:
     """The type and the message of an exception, in one line.
 
     >>> error_text(ValueError("one\\n  two")), error_text(KeyboardInterrupt())
     ('ValueError: one two', 'KeyboardInterrupt')
     """
-    text = " ".join(_written(str, error).split())
+    text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def brief(value: object) -> str:
     """The text of a value that is not a text, as Python writes it, for a message. Text of any length is cut.
 
-    >>> brief([1, 2]), brief("x" * 100), brief(10**5000)
-    ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…", '…')
+    >>> brief([1, 2]), brief("x" * 100)
+    ('[1, 2]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…")
     """
-    return cut(_written(repr, value), _BRIEF)
+    return cut(repr(value), _BRIEF)
 
 
 def _shown(value: object) -> str:
     """The text of a value for a message, without secrets. Text of any length is cut. `Lines` keep their line breaks."""
-    text = cut(escaping.redacted(_written(str, value)), _MOST)
+    text = cut(escaping.redacted(str(value)), _MOST)
     return escaping.terminal(text) if isinstance(value, Lines) else escaping.one_line(text)
-
-
-def _written(write: Callable[[object], str], value: object) -> str:
-    """The text that `write` makes of a value; `…` for a number of more than 4,300 digits, which Python refuses."""
-    try:
-        return write(value)
-    except ValueError:
-        return "…"
 
 
 def cut(text: str, most: int) -> str:

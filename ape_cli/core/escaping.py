@@ -52,13 +52,12 @@ def redacted(text: str) -> str:
     >>> redacted("cannot read s3:/me:secret/part, but http://localhost:9000/x")
     'cannot read s3:/… but http://localhost:9000/x'
     """
-    return _WORD.sub(lambda match: _without_secrets(match[0]), text)
+    has_address = ":/" in text or "=" in text
+    return _WORD.sub(lambda match: _without_secrets(match[0]), text) if has_address else text
 
 
 def _without_secrets(word: str) -> str:
     """`redacted` for a text without spaces. It takes time in proportion to its length."""
-    if ":/" not in word and "=" not in word:
-        return word
     first = _ADDRESS.search(word)
     at = word.rfind("@")
     if first and at >= first.end():

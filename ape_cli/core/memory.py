@@ -1,69 +1,43 @@
 """The memory that this process may use, and errors that say that there is not enough of it.
 
-A container or a batch job may use less than the memory of the machine, if a control group (cgroup, version 1 or 2) or
-`ulimit -v` limits it. Swap space counts as memory.
+A container or a batch job may use less than the memory of the machine, if a control group (cgroup version 2) or
+`ulimit -v` limits it.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from ape_cli.core.errors import RunError
 
 _TEXTS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")  # in a `RuntimeError` of torch
 
 
-class _Padded(Protocol):
-    """A batch of rows."""
-
-    @property
-    def length(self) -> int:
-        """The number of tokens of its longest row; 0 if it has none."""
-
-
-_Batch = TypeVar("_Batch", bound=_Padded)
-
-
 def most_memory(system: Path = Path("/")) -> int:
-    """The most bytes that this process may use. `system` is the root of the file system, with `proc` and `sys`."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [min([machine, *_of_control_groups(system)]) + _swap(system)]
-    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return min(limits if addresses == resource.RLIM_INFINITY else [*limits, addresses])
+    """The most bytes that this process may use. `system` is the root of the file system, with `proc` and `sys`.
 
-
-def _of_control_groups(system: Path) -> Iterator[int]:
-    """The limits of the control groups that this process is in, in bytes. There are none if the system is not Linux.
-
-    In a container, the paths of `/proc/self/cgroup` may not exist. Its own limit is then that of the topmost folder.
+    In a container, the path in `/proc/self/cgroup` may not exist. Its own limit is then that of the topmost folder.
     """
-    with suppress(OSError):
-        for line in (system / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers and "memory" not in controllers.split(","):
-                continue
-            top = system / "sys/fs/cgroup" / ("memory" if controllers else "")
-            folder = top / path.lstrip("/")
-            name = "memory.limit_in_bytes" if controllers else "memory.max"
-            for group in (folder, *folder.parents):
-                with suppress(OSError, ValueError):  # it does not exist, or is `max`
-                    yield int((group / name).read_text())
-                if group == top:
-                    break
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if addresses != resource.RLIM_INFINITY:
+        limits.append(addresses)
+    with suppress(OSError):  # the system is not Linux
+        path = (system / "proc/self/cgroup").read_text().strip().rpartition("::/")[2]
+        group = system / "sys/fs/cgroup" / path
+        for folder in (group, *group.parents):
+            with suppress(OSError, ValueError):  # it does not exist, or is `max`
+                limits.append(int((folder / "memory.max").read_text()))
+    return min(limits)
 
 
-def _swap(system: Path) -> int:
-    """The swap space in bytes; 0 if the system is not Linux."""
-    with suppress(OSError):
-        for line in (system / "proc/meminfo").read_text().splitlines():
-            if line.startswith("SwapTotal:"):
-                return 1024 * int(line.split()[1])
-    return 0
+def half_memory() -> int:
+    """Half of the memory that this process may use, in bytes: the most that the content of a file may need."""
+    return most_memory() // 2
 
 
 class OutOfMemoryError(RunError):
@@ -77,33 +51,18 @@ def ran_out(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _TEXTS)
 
 
-class LengthWatch:
-    """Passes on batches, and knows the length of the last one."""
-
-    length = 0
-
-    def __call__(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
-        """Yield the same batches."""
-        for batch in batches:
-            self.length = batch.length
-            yield batch
-
-
 @contextmanager
-def explained(doing: str, batch_size: int, mean: float) -> Iterator[LengthWatch]:
-    """A context that turns errors of memory into `OutOfMemoryError`, which names batch size and length.
+def explained(doing: str, batch_size: int, mean: float) -> Iterator[None]:
+    """A context that turns errors of memory into `OutOfMemoryError`, which names batch size and mean length.
 
-    `doing` says what the program does. The length is that of the last batch that the `LengthWatch` has passed on.
-    Before the first one it is the `mean` number of tokens of a row.
+    `doing` says what the program does. `mean` is the mean number of tokens of a row.
     """
-    watch = LengthWatch()
     try:
-        yield watch
+        yield
     except Exception as error:
         if not ran_out(error):
             raise
-        length = f"up to {watch.length:,}" if watch.length else f"about {mean:,.0f}"
-        batches = f"in batches of {batch_size:,} row{'s' * (batch_size > 1)} of {length} tokens"
+        batches = f"in batches of {batch_size:,} row{'s' * (batch_size > 1)} of about {mean:,.0f} tokens"
         fewer = "a smaller `batch_size`, shorter rows or a smaller model"
         raise out_of_memory(error, fewer, f"{doing} {batches}") from error
 

@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Optional, Union, get_args, get_origin
 
 from ape_cli.core.errors import UsageError, unknown
-
-# Names that an option of a part cannot have: those of the fields of a configuration, of options of the command line,
-# and of arguments of `position.make`.
-_TAKEN_NAMES = """attention attention_dropout attention_options augment batch_size beta1 beta2 convolution_size
-convolution_stride d_ff d_ff_decoder d_model decay decoder_layers device dropout dropout_places encoder_layers epochs
-generator heads label_smoothing lr_final lr_initial lr_peak max_size model name pool_size pool_stride positions
-positions_options positions_scale precision preset scheme scheme_options seed steps stochastic_depth structure
-validate_every_epochs validate_every_steps warmup weight_decay"""
-TAKEN = frozenset(_TAKEN_NAMES.split())
 
 
 class PartOptions(dict[str, Any]):
@@ -55,13 +46,6 @@ def _parameters(cls: type) -> list[inspect.Parameter]:
                 kind = parameter.empty
         found.append(parameter.replace(annotation=kind))
     return found
-
-
-def check_names(part: str, options: Collection[str]) -> None:
-    """Check the names of the options of a part. Raises `UsageError` if a setting has one of them, and would be set."""
-    if taken := sorted(TAKEN.intersection(options)):
-        what = f"an option of {part} has a name that is taken: a setting of the model or an argument has it too"
-        raise UsageError(what, got=taken[0], fix="rename it in the file of this part")
 
 
 def settings(what: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

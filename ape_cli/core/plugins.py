@@ -20,19 +20,17 @@ import inspect
 import pkgutil
 import re
 import sys
-import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
-from ape_cli.core.errors import ApeError, RunError, UsageError, brief, error_text, unknown
+from ape_cli.core.errors import ApeError, RunError, UsageError, error_text, unknown
 
 T = TypeVar("T")
-_ALLOWED = "ASCII letters, digits and underscores"  # hyphens are possible too
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # names become parts of paths, and lists of names have commas
 
 # The group of entry points of each package that has one. Errors about unknown names mention it.
@@ -88,26 +86,18 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
-        absent = error.name if isinstance(error, ModuleNotFoundError) else None  # itself, if it is not a file
-        missing = f"install {absent!r}, " if absent not in (None, module_name) else ""
-        raise ApeError(
-            f"the file of {kind} {name!r} cannot be imported",
-            got=f"{error_text(error)} ({_where(place)})",
-            fix=f"{missing}correct the file, or remove it from the path",
-        ) from error
+        what, got = f"the file of {kind} {name!r} cannot be imported", f"{error_text(error)} ({_where(place)})"
+        raise ApeError(what, got=got, fix="correct the file, or remove it from the path") from error
     if attribute:
         defined: list[Any] = [getattr(module, attribute, None)]
     else:  # the subclasses that the module defines itself, without those whose names begin with _
         classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass) if issubclass(cls, base))
         defined = [c for c in classes if c.__module__ == module.__name__ and not c.__name__.startswith("_")]
-    if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
-        what = f"the file of {kind} {name!r} does not define a subclass of {base.__name__}"
-        fix = f"derive a class from {base.__name__} in it, or begin the name of a file of shared code with _"
-        raise UsageError(what, got=_where(place), fix=fix)
-    if len(defined) > 1:
-        what = f"the file of {kind} {name!r} defines several subclasses of {base.__name__}"
-        got = f"{', '.join(cls.__name__ for cls in defined)} ({_where(place)})"
-        raise UsageError(what, got=got, allowed="one", fix="begin the names of the others with _")
+    if len(defined) != 1 or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
+        what = f"the file of {kind} {name!r} does not define exactly one subclass of {base.__name__}"
+        got = f"{', '.join(getattr(cls, '__name__', 'none') for cls in defined) or 'none'} ({_where(place)})"
+        fix = f"derive a class from {base.__name__}; begin the names of others, and of files of shared code, with _"
+        raise UsageError(what, got=got, fix=fix)
     if lacking := sorted(getattr(defined[0], "__abstractmethods__", ())):
         what = f"the class of {kind} {name!r} leaves out what every {kind} needs"
         fix = f"write it; the docstring of {base.__name__}.{lacking[0]} says what it returns"
@@ -140,7 +130,7 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
         stems = (module.name for module in pkgutil.iter_modules([folder]))
         candidates += [(stem, Path(folder, f"{stem}.py")) for stem in stems if _STEM.fullmatch(stem)]
     if group := GROUPS.get(package):
-        candidates += [(point.name, point) for point in _points(group, tuple(map(_changed, sys.path)))]
+        candidates += [(point.name, point) for point in _points(group)]
     for stem, place in candidates:
         name = stem.replace("_", "-")
         if name in known:
@@ -150,27 +140,10 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
     return known
 
 
-@lru_cache(maxsize=2 * len(GROUPS))
-def _points(group: str, path: tuple[tuple[str, int], ...]) -> list[EntryPoint]:
-    """The entry points of a group, once each, for the folders of the Python path and the times when they changed.
-
-    To find them, the metadata of every installed distribution is read, which takes some milliseconds.
-    """
+@cache
+def _points(group: str) -> list[EntryPoint]:
+    """The entry points of a group, once each. To find them, the metadata of every distribution is read."""
     return list(dict.fromkeys(entry_points(group=group)))
-
-
-def _changed(folder: str) -> tuple[str, int]:
-    """A folder of the Python path with the time in nanoseconds when a file in it was last added or removed."""
-    with suppress(OSError):
-        return folder, Path(folder).stat().st_mtime_ns
-    return folder, 0
-
-
-def _renamed(file: Path) -> str:
-    """What to do about a file whose stem is no name."""
-    plain = unicodedata.normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
-    stem = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_") or "mine"
-    return f"rename it, for example to {stem}.py"
 
 
 def _where(place: Path | EntryPoint) -> str:
@@ -183,18 +156,8 @@ def _where(place: Path | EntryPoint) -> str:
 def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType) -> UsageError:
     """The error for a name that no plug-in of the packages has, with the places that were searched.
 
-    `known` are the names that there are. Python does not look for a file of this name in the current folder.
+    `known` are the names that there are.
     """
-    for package in packages:
-        here = Path(*package.__name__.split("."))
-        file = here / f"{name.replace('-', '_')}.py"
-        for misnamed in (folder / f"{name}.py" for folder in [*map(Path, package.__path__), here]):
-            if misnamed.exists() and not _STEM.fullmatch(name):
-                what = f"the name of the file of {kind} {name!r} is not allowed"
-                return UsageError(what, got=misnamed, allowed=_ALLOWED, fix=_renamed(misnamed))
-        if file.exists():
-            fix = "begin the command with `PYTHONPATH=.`, so that its file is found"
-            return UsageError(f"unknown {kind}", got=f"{name!r}, whose file is {file}", fix=fix)
     words = {word: other for package in packages for word, other in _synonyms(package).items()}
     return unknown(kind, name, known, searched(*packages), words)
 
@@ -296,72 +259,31 @@ def by_file(file: str) -> type | None:
 
 
 def check_class(found: type, part: str) -> None:
-    """Check that a user's own class overrides methods, properties and attributes by ones of their kind.
+    """Check that the methods of a user's own class take the arguments of those of ape that they override.
 
-    A method must take the arguments of the one that it overrides, because `ape` calls it with them. `part`: the kind
-    and the name of the class, for messages. Raises `ApeError`.
+    `part`: the kind and the name of the class, for messages. Raises `ApeError`.
     """
-    for base in (base for base in found.__mro__ if is_user_class(base) and base is not object):
-        for name, own in vars(base).items():
-            parents = (vars(other) for other in base.__mro__[1:] if not is_user_class(other) and other is not object)
-            overridden = next((parent[name] for parent in parents if name in parent), None)
-            if not name.startswith("_") and (wrong := next(_wrong(base, name, own, overridden), None)):
-                what, got, allowed = wrong
-                code = getattr(inspect.unwrap(own), "__code__", None) if callable(own) else None
-                place = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
-                raise ApeError(
-                    f"`{name}` of {part} {what}", got=f"{got}{place}", allowed=allowed, fix="correct the file"
-                )
+    for base in filter(is_user_class, found.__mro__):
+        for name, method in vars(base).items():
+            parents = (vars(parent).get(name) for parent in base.__mro__[1:] if not is_user_class(parent))
+            overridden = next(filter(inspect.isfunction, parents), None)
+            if name.startswith("_") or overridden is None or not inspect.isfunction(method):
+                continue
+            wanted = inspect.signature(overridden).parameters.values()
+            named = [parameter.name for parameter in wanted if parameter.kind is parameter.KEYWORD_ONLY]
+            if any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in wanted):
+                continue
+            try:
+                inspect.signature(method).bind(*[None] * (len(wanted) - len(named)), **dict.fromkeys(named))
+            except TypeError:
+                code = method.__code__
+                got = f"{_names(method)} ({code.co_filename}, line {code.co_firstlineno})"
+                what, allowed = f"`{name}` of {part} takes other arguments", _names(overridden)
+                raise ApeError(what, got=got, allowed=allowed, fix="correct the file") from None
 
 
-def _wrong(base: type, name: str, own: Any, overridden: Any) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with an attribute of a class: the reason, what it is, and what is allowed."""
-    if inspect.isfunction(overridden):
-        method = getattr(base, name)
-        if not callable(method):
-            yield "is not a method", brief(own), f"`def {name}{_shown(inspect.signature(overridden))}`"
-            return
-        signature, wanted = inspect.signature(method), inspect.signature(overridden)
-        kinds = [parameter.kind for parameter in wanted.parameters.values()]
-        if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
-            return
-        named = [p.name for p in wanted.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-        given = len(kinds) - len(named) - (not inspect.isfunction(own))  # a static method has no `self`
-        try:
-            signature.bind(*[None] * given, **dict.fromkeys(named))
-        except TypeError:
-            yield "takes other arguments", _shown(signature), _shown(wanted)
-    elif isinstance(overridden, property | cached_property) and inspect.isfunction(own):
-        yield "is a method", f"def {name}", "a property: write `@property` above it"
-    elif not hasattr(own, "__get__") and (hint := _hint(base, name, overridden)) is not None:
-        from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError  # slow to import
-
-        try:
-            TypeAdapter(hint).validate_python(own)
-        except PydanticSchemaGenerationError:  # a class that it does not know
-            return
-        except ValidationError:
-            yield "is something else", brief(own), hint.__name__ if isinstance(hint, type) else str(hint)
-
-
-def _hint(base: type, name: str, overridden: Any) -> Any:
-    """The type of a class attribute or a property; None for anything else."""
-    if isinstance(overridden, property | cached_property):
-        getter = overridden.fget if isinstance(overridden, property) else overridden.func
-        return get_type_hints(getter).get("return")
-    hint = next((h[name] for each in base.__mro__[1:] if name in (h := _hints(each))), None)
-    return get_args(hint)[0] if get_origin(hint) is ClassVar else None
-
-
-def _hints(base: type) -> dict[str, Any]:
-    """The types of the attributes of a class; none of one that names what only type checkers import."""
-    try:
-        return {name: hint for name, hint in get_type_hints(base).items() if name in base.__annotations__}
-    except (NameError, AttributeError):
-        return {}
-
-
-def _shown(signature: inspect.Signature) -> str:
-    """The names of arguments, without types."""
+def _names(method: Callable[..., Any]) -> str:
+    """The arguments of a method, without types."""
+    signature = inspect.signature(method)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))

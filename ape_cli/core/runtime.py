@@ -1,25 +1,18 @@
-"""This machine and this process: memory, processor, version, and settings that make it faster but change no result."""
+"""This machine and this process: processor, version, and settings that make it faster but change no result."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import platform
-import resource
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ape_cli.core.errors import ApeError
-from ape_cli.core.memory import most_memory
-
 _LOOK = 0.15  # seconds for which the load by other programs is measured
 _BUSY = 0.5  # cores that others keep busy, from which on the machine counts as shared
-_LEAST_OPEN, _USUAL_OPEN = 32, 1024  # files at the same time
 _SPINS = "10000"  # iterations of libgomp's wait loop, some microseconds; as fast as its default of up to 300,000
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
@@ -37,21 +30,6 @@ def keep_memory() -> None:
             mallopt(_TRIM_THRESHOLD, -1)  # never trim the heap
 
 
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Do not look for garbage in cycles during the block, because many records without cycles are read in it.
-
-    A report over 10,000 runs takes 5% less time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def share_cores() -> None:
     """Choose how the threads of torch wait for each other, unless the environment decides it.
 
@@ -64,7 +42,7 @@ def share_cores() -> None:
         return
     before = _ticks()
     time.sleep(_LOOK)
-    if busy_cores(before, _ticks(), _LOOK, counts_nice=os.nice(0) > 0) >= _BUSY:
+    if busy_cores(before, _ticks(), _LOOK) >= _BUSY:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     else:
         os.environ["GOMP_SPINCOUNT"] = _SPINS  # so that programs that start later get their share
@@ -84,32 +62,13 @@ def _ticks() -> Ticks:
     return {core: ticks for core, ticks in ticks_of.items() if core in allowed}
 
 
-def busy_cores(before: Ticks, after: Ticks, seconds: float, *, counts_nice: bool) -> float:
+def busy_cores(before: Ticks, after: Ticks, seconds: float) -> float:
     """How many cores were busy on average between two measurements that are `seconds` apart.
 
-    `counts_nice` says whether programs with a low priority (nice) count too.
+    Programs with a low priority (nice) do not count.
     """
-    busy = [0, 1, 2, 5, 6, 7] if counts_nice else [0, 2, 5, 6, 7]
-    spent = sum(after[core][i] - before[core][i] for core in before.keys() & after.keys() for i in busy)
+    spent = sum(after[core][i] - before[core][i] for core in before.keys() & after.keys() for i in (0, 2, 5, 6, 7))
     return spent / (seconds * os.sysconf("SC_CLK_TCK"))
-
-
-def check_process() -> None:
-    """Raises `ApeError` if the current folder was removed, or if too few files may be open for libraries to work."""
-    try:
-        Path.cwd()
-    except FileNotFoundError as error:
-        fix = "change to a folder that exists, for example `cd ~`"
-        raise ApeError("the current folder does not exist", got="it was removed", fix=fix) from error
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if 0 <= limit < _LEAST_OPEN:
-        fix = f"raise the limit: `ulimit -n {_USUAL_OPEN}`"
-        raise ApeError("too few files may be open", got=limit, allowed=f"{_LEAST_OPEN} or more", fix=fix)
-
-
-def half_memory() -> int:
-    """Half of the memory that this process may use, in bytes: the most that the content of a file may need."""
-    return most_memory() // 2
 
 
 @cache

@@ -26,11 +26,11 @@ from pydantic import (
 from ape_cli.core import plugins
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.numbers import spans
-from ape_cli.core.validation import HEX, Many, checked_name, first_error
+from ape_cli.core.validation import HEX, Many, first_error
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import files, image_rows, parquet, sequence_rows
 from ape_cli.storage.image_rows import Moments, Size
-from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.paths import StoragePath, checked_name
 from ape_cli.structure import StructureField, linearisation, parse_structure
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks import BaseTask

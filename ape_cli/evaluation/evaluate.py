@@ -135,8 +135,8 @@ def scores(
     """
     config, device = experiment.config, next(model.parameters()).device
     doing, mean = f"evaluating the {part.name} split", part.manifest.mean_tokens
-    with memory.explained(doing, batch_size, mean) as watched:
-        batches = watched(_until(stop, part.batches(batch_size, options=experiment.batch_options())))
+    with memory.explained(doing, batch_size, mean):
+        batches = _until(stop, part.batches(batch_size, options=experiment.batch_options()))
         if decode == "teacher":
             tally = teacher_forced(model, batches, device, config.precision)
         else:

@@ -12,7 +12,6 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageError
 from ape_cli.core.slow_steps import slow_step
-from ape_cli.core.validation import checked_name
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset
@@ -22,7 +21,7 @@ from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.runs import config
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage.parquet import ROW_GROUP
-from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.paths import StoragePath, checked_name
 from ape_cli.structure import Structure, example, linearisation, parse_structure
 from ape_cli.tasks import BaseTask
 

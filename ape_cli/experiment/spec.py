@@ -28,6 +28,8 @@ from ape_cli.structure.linearisation import NAMES
 
 AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
 PRECISIONS = ["fp32", "tf32", "bf16"]
+# names that an option of a part cannot have: those of settings, of an option and of arguments of `position.make`
+_TAKEN = frozenset({"device", "name", "generator"}.union(*(model.model_fields for model in KINDS.values())))
 _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a part, and the options of such a part
     "scheme": position.options,
     "attention": attention.options,
@@ -196,7 +198,10 @@ class ExperimentSpec(BaseModel):
     def _by_part(self, modality: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The settings that are fields of the configuration, and those that are options of each part, checked."""
         options = {part: options_of(getattr(self, part)) for part, options_of in _PARTS.items()}
-        part_options.check_names(f"positions {self.positions}", options["positions"])
+        for part, names in options.items():
+            if taken := _TAKEN.intersection(names):
+                what = f"an option of {part} {getattr(self, part)} has a name that is taken, as that of a setting"
+                raise UsageError(what, got=min(taken), fix="rename it in the file of this part")
         fields: dict[str, Any] = {}
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
         allowed = settable(modality)

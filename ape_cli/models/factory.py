@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core import plugins, runtime
+from ape_cli.core import memory, plugins
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.collation import PositionReading
@@ -132,7 +132,7 @@ def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, An
     Raises `UsageError` if the `weights`, a lower limit of their number, do not fit into memory.
     """
     need = 4 * 4 * weights  # for each, four bytes of the weight, its gradient and the moments of the optimiser
-    if need > 2 * runtime.half_memory():
+    if need > memory.most_memory():
         what = f"the model needs {need / 2**30:,.0f} GiB or more, more than this machine's memory"
         raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
     generator = torch.Generator().manual_seed(config.seed)

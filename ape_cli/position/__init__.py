@@ -115,14 +115,7 @@ def options(name: str) -> dict[str, Any]:
     >>> position.options("rope")
     {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0, 'scaling': None}
     """
-    return _options(load(name))  # type: ignore[arg-type] # the types of torch leave out its hash
-
-
-@cache
-def _options(cls: type[Scheme]) -> part_options.PartOptions:
-    options = part_options.options(cls, skip=1)
-    part_options.check_names(f"scheme {plugins.name_of(cls)}", options)
-    return options
+    return part_options.options(load(name), skip=1)
 
 
 def make(

@@ -17,7 +17,6 @@ import polars as pl
 
 from ape_cli.core import escaping, plugins
 from ape_cli.core.errors import LEFT_OUT, ApeError, PartError, left_out
-from ape_cli.core.runtime import without_collection
 from ape_cli.core.user_parts import called
 from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
@@ -129,7 +128,6 @@ class Document:
         return html_page.page(sections, title=self.origin.title, facts=self.origin.facts, missing=missing or "")
 
 
-@without_collection()
 def read(registry: Registry, view: View[Any], options: Options, note: str = "") -> Document:
     """Read the views of a report. `note` is one for the tables. Another one names what was left out.
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.core import renamed
 from ape_cli.core.errors import LEFT_OUT, RunError, UsageError, left_out, unknown
 from ape_cli.core.runtime import version
-from ape_cli.core.validation import checked_name
 from ape_cli.runs import filters, listing, packing, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
@@ -24,7 +23,7 @@ from ape_cli.runs.record import DatasetRecord, RunRecord, UserCode, commit
 from ape_cli.runs.remote_run import run_in
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files
-from ape_cli.storage.paths import StoragePath, storage_path
+from ape_cli.storage.paths import StoragePath, checked_name, storage_path
 
 if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
     import polars as pl

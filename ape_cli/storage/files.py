@@ -3,12 +3,12 @@
 Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot
 hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
 never opened. If several processes write the same file, the last one to rename wins. A temporary file of a killed
-process is removed by the next process that locks its folder (`locked`), or that starts to write there an hour later.
+process is removed by the next process that locks its folder (`locked`).
 
 A lock is a `flock` on a file. The operating system releases it when the process ends, even if it is killed. On a file
 system without locks, and in an object store, every process gets the lock.
 
-Files of this machine and objects in an object store (`paths.py`) differ in three points:
+`_LocalFile` and `RemotePath` have the same methods for what differs between this machine and an object store:
 
 | | this machine | object store |
 |---|---|---|
@@ -28,25 +28,21 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 import time
 import tomllib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic_core import from_json
 
-from ape_cli.core.errors import ApeError, remedy
-from ape_cli.storage.object_store import ConflictError, RemotePath, Version
+from ape_cli.core.errors import ApeError, cannot_write, remedy
+from ape_cli.storage.object_store import ConflictError, RemotePath, Version, too_large
 from ape_cli.storage.paths import StoragePath
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
-_OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
-_AT_ONCE = 16  # requests to an object store
 TOML_BYTES = 16 * 2**10  # the most that a TOML file may have; the parser's time can grow with the square of the size
 JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
 TRIES = 20  # of an update in an object store; one fails only if another process has changed the object meanwhile
@@ -54,66 +50,131 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-@contextmanager
-def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Path]:
-    """Yield a temporary path; at the end of the block, its file atomically replaces `path`.
+@dataclass(frozen=True)
+class _LocalFile:
+    """A file of this machine."""
+
+    path: Path
+    at_once: ClassVar[int] = 1
+
+    @contextmanager
+    def replacing(self, expected: Version | None) -> Iterator[Path]:
+        path = self.path
+        if not path.name or (path.exists() and not path.is_file()):
+            raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
+        folder(path.parent)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+            mode = stat.S_IMODE(temporary.stat().st_mode)
+            yield temporary
+            temporary.chmod(mode)  # some libraries create files for their owner alone
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def local(self) -> Iterator[Path]:
+        yield self.path
+
+    def open(self) -> io.BufferedReader:
+        handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(errno.EINVAL, "it is no regular file", str(self.path))
+        return os.fdopen(handle, "rb")
+
+    def source(self) -> Any:
+        import pyarrow as pa
+
+        return pa.OSFile(str(self.path))
+
+    def read_bytes(self, limit: int) -> bytes:
+        with self.open() as file:
+            if os.fstat(file.fileno()).st_size > limit:
+                raise too_large(self.path, limit)
+            return file.read()
+
+    def version(self) -> None:
+        """None, because a lock protects the file."""
+
+    @contextmanager
+    def held(self, busy: ApeError, wait: float) -> Iterator[None]:
+        try:
+            handle = self._acquire(busy, time.monotonic() + wait)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        try:
+            yield
+        finally:
+            self.path.unlink(missing_ok=True)
+            os.close(handle)
+
+    def _acquire(self, busy: ApeError, until: float) -> int:
+        """Open and lock the file; return its file descriptor. Raises `busy` if it stays locked until a time."""
+        while True:
+            folder(self.path.parent)
+            handle = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(handle).st_nlink:  # otherwise the last holder has just removed this file
+                    return handle
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    os.close(handle)
+                    raise busy from None
+                time.sleep(0.01)
+            except OSError:  # a file system without locks
+                return handle
+            os.close(handle)
+
+    def is_locked(self) -> bool:
+        try:
+            with self.open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def remove_temporary(self) -> None:
+        for place in (self.path.parent, *(entry for entry in self.path.parent.iterdir() if entry.is_dir())):
+            with suppress(OSError):
+                for entry in place.iterdir():
+                    if is_temporary(entry.name):
+                        entry.unlink()
+
+
+def _of(path: StoragePath) -> _LocalFile | RemotePath:
+    """What knows how to read, write and lock a file."""
+    return path if isinstance(path, RemotePath) else _LocalFile(path)
+
+
+def replacing(path: StoragePath, expected: Version | None = None) -> AbstractContextManager[Path]:
+    """A context with a temporary path; at the end of the block, its file atomically replaces `path`.
 
     If the block raises an exception, the temporary file is removed and `path` is unchanged. `expected` is the version
-    that an object must have to be replaced (`RemotePath.upload`).
+    that an object must have to be replaced (`RemotePath.replacing`).
 
     Raises `ApeError` if `path` is no regular file or cannot be written.
     """
-    if isinstance(path, RemotePath):
-        with _copy_of(path) as temporary:
-            yield temporary
-            path.upload(temporary, expected)
-        return
-    if not path.name or (path.exists() and not path.is_file()):
-        raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
-    folder(path.parent)
-    _remove_old(path.parent)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
-        mode = stat.S_IMODE(temporary.stat().st_mode)
-        yield temporary
-        temporary.chmod(mode)  # some libraries create files for their owner alone
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    return _of(path).replacing(expected)
 
 
-@contextmanager
-def local(path: StoragePath) -> Iterator[Path]:
-    """Yield a local file with the content of `path`.
+def local(path: StoragePath) -> AbstractContextManager[Path]:
+    """A context with a local file that has the content of `path`.
 
     A local `path` is yielded itself. An object is downloaded to a temporary copy, which is removed after the block.
 
     Raises `ApeError` if this machine's disk fails.
     """
-    if isinstance(path, Path):
-        yield path
-        return
-    with _copy_of(path) as copy:
-        path.download(copy)
-        yield copy
-
-
-@contextmanager
-def _copy_of(path: RemotePath) -> Iterator[Path]:
-    """Yield a path on this machine, whose file is removed after the block. Raises `ApeError` if the disk fails."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="ape-") as temporary:
-            yield Path(temporary, path.name)
-    except FileNotFoundError:  # there is no such object
-        raise
-    except OSError as error:
-        raise cannot_write(error.filename or path, error) from error
+    return _of(path).local()
 
 
 def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
@@ -126,13 +187,8 @@ def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
     """
     for _ in range(TRIES - 1):
         with suppress(ConflictError):
-            return write(version(path))
-    return write(version(path))
-
-
-def version(path: StoragePath) -> Version | None:
-    """The version of an object, for a conditional write; None for a local file, which a lock protects."""
-    return path.version() if isinstance(path, RemotePath) else None
+            return write(_of(path).version())
+    return write(_of(path).version())
 
 
 def write_text(path: StoragePath, text: str, expected: Version | None = None) -> None:
@@ -162,13 +218,12 @@ def write_json(path: StoragePath, value: Any) -> None:
 
 def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
-    if isinstance(path, RemotePath):
-        return path.open("rb")
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return os.fdopen(handle, "rb")
+    return _of(path).open()
+
+
+def source(path: StoragePath) -> Any:
+    """Open a file for random access by pyarrow. Raises `OSError` if it cannot be read."""
+    return _of(path).source()
 
 
 def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
@@ -176,12 +231,7 @@ def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
 
     Raises `OSError` if the file is larger, is no regular file (a pipe would block), or cannot be read.
     """
-    if isinstance(path, RemotePath):
-        return path.read_bytes(limit)
-    with opened(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:
-            raise too_large(path, limit)
-        return file.read()
+    return _of(path).read_bytes(limit)
 
 
 def read_json(path: StoragePath, limit: int = JSON_BYTES) -> Any:
@@ -210,9 +260,7 @@ def how_to_read(error: BaseException, otherwise: str | None) -> str | None:
     """
     if not isinstance(error, OSError) or error.errno in (errno.ENOENT, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, None):
         return otherwise
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "make it readable, and run the same command again"
-    return remedy(error, "check the disk or the network, and run the same command again")
+    return remedy(error, "check its permissions, the disk and the network, and run the same command again")
 
 
 def size_text(size: float) -> str:
@@ -234,26 +282,19 @@ def sha256(path: StoragePath) -> str:
 
 
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:
-    """Yield `do(item)` for each item, in the order of the items.
+    """An iterator over `do(item)` for each item, in the order of the items.
 
     If `where` is in an object store, where each request has a long latency, several calls run at once in threads.
     """
-    if isinstance(where, Path):
-        yield from map(do, items)
-        return
-    from concurrent.futures import Future, ThreadPoolExecutor
+    at_once = _of(where).at_once
+    return map(do, items) if at_once == 1 else _in_threads(do, items, at_once)
 
-    waiting: deque[Future[U]] = deque()
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
-        for item in items:
-            waiting.append(pool.submit(do, item))
-            if len(waiting) == 2 * _AT_ONCE:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)  # after an error, those that have not begun would fail in the same way
+
+def _in_threads(do: Callable[[T], U], items: Iterable[T], at_once: int) -> Iterator[U]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(do, items)
 
 
 def entries(path: StoragePath) -> list[tuple[str, bool]]:
@@ -289,63 +330,21 @@ def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[Non
     Temporary files in the folder, and in the folders in it, are of killed processes; they are removed.
     """
     with held(path, busy, wait):
-        if isinstance(path, Path):
-            for place in (path.parent, *(entry for entry in path.parent.iterdir() if entry.is_dir())):
-                _remove_temporary(place, 0.0)
+        _of(path).remove_temporary()
         yield
 
 
-@contextmanager
-def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
-    """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
+def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> AbstractContextManager[None]:
+    """A context that holds `path` as a lock. Raises `busy` if another process holds it for `wait` seconds.
 
     In an object store, every process gets the lock. Raises `ApeError` if the lock file cannot be created.
     """
-    if isinstance(path, RemotePath):
-        yield
-        return
-    try:
-        handle = _acquire(path, busy, time.monotonic() + wait)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _acquire(path: Path, busy: ApeError, until: float) -> int:
-    """Open and lock a file; return its file descriptor. Raises `busy` if it stays locked until a time."""
-    while True:
-        folder(path.parent)
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_nlink:  # otherwise the last holder has just removed this file
-                return handle
-        except BlockingIOError:
-            if time.monotonic() > until:
-                os.close(handle)
-                raise busy from None
-            time.sleep(0.01)
-        except OSError:  # a file system without locks
-            return handle
-        os.close(handle)
+    return _of(path).held(busy, wait)
 
 
 def is_locked(path: StoragePath) -> bool:
     """Whether some process holds the lock `path` at this moment."""
-    if isinstance(path, RemotePath):
-        return False
-    try:
-        with opened(path) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
+    return _of(path).is_locked()
 
 
 def folder(path: StoragePath) -> StoragePath:
@@ -360,31 +359,6 @@ def folder(path: StoragePath) -> StoragePath:
     return path
 
 
-def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
-    """The `ApeError` that says why `path` cannot be written, with the fix for this reason."""
-    fix = remedy(error, "choose a place that you may write to")
-    return ApeError(f"cannot write {path}", got=error.strerror or str(error), fix=fix)
-
-
-def too_large(path: StoragePath, limit: int) -> OSError:
-    """The error for a file of more than `limit` bytes."""
-    return OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(path))
-
-
 def is_temporary(name: str) -> bool:
     """Whether this is the name of a temporary file."""
     return _TEMPORARY.fullmatch(name) is not None
-
-
-@lru_cache(maxsize=1024)
-def _remove_old(path: Path) -> None:
-    """Remove the old temporary files from a folder, once in the life of this process: listing a folder takes time."""
-    _remove_temporary(path, _OLD)
-
-
-def _remove_temporary(path: Path, age: float) -> None:
-    """Remove the temporary files to which nothing was written for `age` seconds from a folder."""
-    with suppress(OSError), os.scandir(path) as entries:
-        for entry in entries:
-            if is_temporary(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age:
-                Path(entry.path).unlink()

@@ -10,17 +10,18 @@ import errno
 import io
 import os
 import re
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
-from ape_cli.core.errors import ApeError, PlaceError
+from ape_cli.core.errors import ApeError, PlaceError, cannot_write
 from ape_cli.core.extras import how_to_install
 
 KINDS = {"s3": "S3", "gs": "Google Cloud Storage"}
@@ -35,14 +36,11 @@ _BOTH: dict[str, tuple[str, ...]] = {
 }
 OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address -> allowed values; () allows any value
 _CONNECTING = timedelta(seconds=5)
-_SILENCE = timedelta(seconds=20)  # without any answer of the server, after which a request is given up
+_SILENCE = timedelta(minutes=1)  # without any answer of the server, also while it is sent data
 _LONGEST = timedelta(minutes=10)  # of one request, with all data that it transfers
-_SMALL = 1 << 20  # bytes of a file whose upload is a small request
 _RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=15)}  # no request is repeated after this time
-_ASKED = re.compile(r"(https?://[^/?\s]+)\S* in (?:([\d.]+)s)?")  # of a message of obstore: the server, and the seconds
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
-_URL = re.compile(r"https?://[!-?A-~]+")  # without a name and a password
 
 # the version that an object has, for a conditional write; `create` if there is no object
 Version: TypeAlias = dict[str, Any] | Literal["create"]
@@ -65,22 +63,10 @@ class Bucket:
 
     @cached_property
     def store(self) -> Any:
-        """The obstore store of usual requests, which fail after `_SILENCE` without an answer.
-
-        Raises `PlaceError` if it cannot be made.
-        """
-        return self._connected(_SILENCE)
-
-    @cached_property
-    def patient_store(self) -> Any:
-        """The store of requests that are answered late: those that send or copy a large object."""
-        return self._connected(_LONGEST)
-
-    def _connected(self, silence: timedelta) -> Any:
-        """An obstore store. A request fails after `silence` without an answer, which includes the time to send it."""
+        """The obstore store. Raises `PlaceError` if it cannot be made."""
         with self._requests():
             make, config = (_s3 if self.kind == "s3" else _gcs)(dict(parse_qsl(self.query)))
-            client = {"allow_http": True, "connect_timeout": _CONNECTING, "read_timeout": silence, "timeout": _LONGEST}
+            client = {"allow_http": True, "connect_timeout": _CONNECTING, "read_timeout": _SILENCE, "timeout": _LONGEST}
             return make(self.name, client_options=client, retry_config=_RETRIES, **config)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,7 +90,7 @@ class Bucket:
         with self._requests(key) as obstore:
             response = obstore.get(self.store, key)
             if limit is not None and response.meta["size"] > limit:
-                raise OSError(errno.EINVAL, f"it has more than {limit:,} bytes", f"{self}/{key}")
+                raise too_large(f"{self}/{key}", limit)
             return bytes(response.bytes())
 
     def read_range(self, key: str, start: int, end: int, e_tag: str) -> bytes:
@@ -136,19 +122,18 @@ class Bucket:
         return any(entry["path"] != key for entry in page)
 
     def put(self, key: str, local: Path, expected: Version | None = None) -> None:
-        """Upload a local file, as `RemotePath.upload` describes."""
+        """Upload a local file, as `RemotePath.replacing` describes."""
         options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
-        store = self.store if local.stat().st_size <= _SMALL else self.patient_store
         try:
             with self._requests(key if isinstance(expected, dict) else "") as obstore:
-                obstore.put(store, key, local, **options)
+                obstore.put(self.store, key, local, **options)
         except FileNotFoundError as error:
             raise self._conflict() from error
 
     def copy(self, key: str, target: str) -> None:
         """Copy the object to the key `target`. The store does so itself."""
         with self._requests(key) as obstore:
-            obstore.copy(self.patient_store, key, target)
+            obstore.copy(self.store, key, target)
 
     def delete(self, key: str) -> None:
         """Remove the object, which need not exist."""
@@ -193,8 +178,6 @@ class Bucket:
         code = re.search(r"<Code>(\w+)</Code>", message)
         server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (self.kind == "s3")
         got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
-        if asked := _ASKED.search(message):
-            got = f"{asked[1]}: {got}{f', after {float(asked[2]):.0f} s' if asked[2] else ''}"
         fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[self.kind]})"
         return PlaceError(f"a request to {KINDS[self.kind]} failed at {self}", got=got, fix=fix)
 
@@ -237,17 +220,15 @@ def _s3(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:
     """
     from obstore.store import S3Store
 
-    environment = os.environ.get
-    endpoint = options.get("endpoint_override") or environment("AWS_ENDPOINT_URL_S3") or environment("AWS_ENDPOINT_URL")
-    region = options.get("region") or environment("AWS_REGION") or environment("AWS_DEFAULT_REGION")
     # obstore reads all variables of AWS itself, so what an address says is set even if it is the default
     config: dict[str, Any] = {"conditional_put": "etag"}
     if "anonymous" in options:
         config["skip_signature"] = options["anonymous"] == "true"
+    region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if options.get("anonymous") != "true" and _has_profile():
         config["credential_provider"] = profile = _profile()
         region = region or profile.config.get("region")
-    if endpoint:
+    if endpoint := options.get("endpoint_override"):
         config["aws_endpoint_url_s3"] = _with_scheme(endpoint, options)
     config["region"] = region or "us-east-1"
     return S3Store, config
@@ -289,12 +270,8 @@ def _gcs(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:
 
 
 def _with_scheme(endpoint: str, options: dict[str, str]) -> str:
-    """The URL of a server that was named with or without its scheme. Raises `PlaceError` if it cannot be one."""
-    url = endpoint if "://" in endpoint else f"{options.get('scheme', 'https')}://{endpoint}"
-    if not _URL.fullmatch(url):
-        fix = "correct endpoint_override or AWS_ENDPOINT_URL"
-        raise PlaceError("the address of the object store's server is not a URL", allowed="http://HOST:PORT", fix=fix)
-    return url
+    """The URL of a server that was named with or without its scheme."""
+    return endpoint if "://" in endpoint else f"{options.get('scheme', 'https')}://{endpoint}"
 
 
 class Stat(NamedTuple):
@@ -394,11 +371,7 @@ class RemotePath:
             elif entry.is_dir():
                 yield from entry.glob(rest)
 
-    def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Open the object for sequential reads, in binary mode."""
-        return io.BufferedReader(self.opened(), _BUFFER)
-
-    def opened(self) -> io.RawIOBase:
+    def source(self) -> io.RawIOBase:
         """Open the object for random access. Each read is a request for a range of bytes."""
         return self.bucket.opened(self.key)
 
@@ -410,29 +383,9 @@ class RemotePath:
         """The content of the object, decoded with `encoding`."""
         return self.read_bytes().decode(encoding)
 
-    def version(self) -> Version:
-        """The version of the object, for a conditional upload."""
-        try:
-            metadata = self.bucket.head(self.key)
-        except FileNotFoundError:
-            return "create"
-        return {name: metadata[name] for name in ("e_tag", "version") if metadata[name] is not None}
-
-    def upload(self, local: Path, expected: Version | None = None) -> None:
-        """Upload a local file as this object. The object appears only when the upload is complete.
-
-        With `expected`, the store carries out the upload only if the object has this version. Such an upload is one
-        request, of at most 5 GiB on S3. Raises `ConflictError` if the object has another version, or was removed.
-        """
-        self.bucket.put(self.key, local, expected)
-
     def copy(self, target: RemotePath) -> None:
         """Copy the object within its bucket. Raises `FileNotFoundError` if there is none."""
         self.bucket.copy(self.key, target.key)
-
-    def download(self, local: Path) -> None:
-        """Download the object to a local file."""
-        self.bucket.download(self.key, local)
 
     def unlink(self, missing_ok: bool = True) -> None:
         """Remove the object. It need not exist."""
@@ -450,6 +403,67 @@ class RemotePath:
             with suppress(FileNotFoundError):
                 return _stat(self.bucket.head(self.key))
         return _FOLDER if self.bucket.is_folder(self.key) else None
+
+    # What `files` needs. Its functions say what each method does.
+
+    at_once: ClassVar[int] = 16  # requests
+
+    @contextmanager
+    def replacing(self, expected: Version | None) -> Iterator[Path]:
+        """Upload the file when the block ends. The object appears only when the upload is complete.
+
+        With `expected`, the store carries out the upload only if the object has this version. Such an upload is one
+        request, of at most 5 GiB on S3. Raises `ConflictError` if the object has another version, or was removed.
+        """
+        with self._copy() as temporary:
+            yield temporary
+            self.bucket.put(self.key, temporary, expected)
+
+    @contextmanager
+    def local(self) -> Iterator[Path]:
+        """Download the object."""
+        with self._copy() as copy:
+            self.bucket.download(self.key, copy)
+            yield copy
+
+    @contextmanager
+    def _copy(self) -> Iterator[Path]:
+        """Yield a path on this machine, whose file is removed after the block."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="ape-") as temporary:
+                yield Path(temporary, self.name)
+        except FileNotFoundError:  # there is no such object
+            raise
+        except OSError as error:
+            raise cannot_write(error.filename or self, error) from error
+
+    def open(self) -> io.BufferedReader:
+        """Open the object for sequential reads."""
+        return io.BufferedReader(self.source(), _BUFFER)
+
+    def version(self) -> Version:
+        """The version of the object, for a conditional upload."""
+        try:
+            metadata = self.bucket.head(self.key)
+        except FileNotFoundError:
+            return "create"
+        return {name: metadata[name] for name in ("e_tag", "version") if metadata[name] is not None}
+
+    def held(self, busy: ApeError, wait: float) -> AbstractContextManager[None]:
+        """Every process gets the lock."""
+        return nullcontext()
+
+    def is_locked(self) -> bool:
+        """False."""
+        return False
+
+    def remove_temporary(self) -> None:
+        """Do nothing: there are no temporary files."""
+
+
+def too_large(path: object, limit: int) -> OSError:
+    """The error for a file of more than `limit` bytes."""
+    return OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(path))
 
 
 def _stat(metadata: Any) -> Stat:

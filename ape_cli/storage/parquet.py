@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError
-from ape_cli.core.runtime import half_memory
+from ape_cli.core.memory import half_memory
 from ape_cli.storage import files
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.object_store import too_large
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.sequence_rows import SCHEMA
 
@@ -118,16 +118,15 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
     with reading(f"cannot read {path}", "restore it, or generate it again"):
         if path.stat().st_size > _SHARD_BYTES:
-            raise files.too_large(path, _SHARD_BYTES)
-        source = path.opened() if isinstance(path, RemotePath) else pa.OSFile(str(path))
+            raise too_large(path, _SHARD_BYTES)
+        source = files.source(path)
         if sha256 is not None:
             digest = hashlib.file_digest(source, "sha256").hexdigest()
             source.seek(0)
             if digest != sha256:
                 what, got = f"a shard was altered or truncated: {path}", f"sha256 {digest[:16]}…"
                 raise DataError(what, got=got, allowed=f"sha256 {sha256[:16]}…", fix=_OVERWRITE)
-        # pre_buffer reads the columns of a row group with few requests to the object store
-        file = pq.ParquetFile(source, pre_buffer=isinstance(path, RemotePath))
+        file = pq.ParquetFile(source, pre_buffer=True)  # it reads the columns of a row group with few requests
         stored = file.schema_arrow
     if not stored.equals(schema):
         raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")

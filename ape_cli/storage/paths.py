@@ -25,16 +25,17 @@ from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.storage.object_store import CREDENTIALS, KINDS, OPTIONS, Bucket, RemotePath
 
-__all__ = ["RemotePath", "StoragePath", "local_path", "storage_path"]
+__all__ = ["LONGEST_NAME", "RemotePath", "StoragePath", "checked_name", "local_path", "storage_path"]
 
 StoragePath: TypeAlias = Path | RemotePath
 
-_ALMOST = re.compile(r"(s3|gs|gcs|https?|file|az|abfs):/?[^/]|(s3|gs|gcs|https?|file|az|abfs):/?$")
+_ALMOST = re.compile(r"(s3|gs|gcs|https?|file|az|abfs):(/?[^/]|/?$)")
+LONGEST_NAME = 200  # characters; file systems allow 255, and temporary files add to a name
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,222}")
-_VALUE = re.compile(r"[!-~]*")  # of an option
 
 
 def storage_path(text: str | StoragePath) -> StoragePath:
@@ -44,71 +45,74 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     object store.
 
     Raises `UsageError` if the address has an unknown kind, no bucket, credentials, an unknown option or an unknown
-    value of an option, or if it was given as a `Path`; and if no local file can have this name.
+    value of an option, and for a name that looks like an address, such as an address that was given as a `Path`.
     """
     if isinstance(text, RemotePath):
         return text
-    if isinstance(text, Path) and text.parts[:1] in {(f"{kind}:",) for kind in KINDS}:
-        raise UsageError("a pathlib.Path cannot hold an address", got=f"{text.parts[0]}…", fix="give it as a string")
     kind, separator, rest = str(text).partition("://")
     if not separator:
         return _local(text)
     if kind not in KINDS:
-        known = "a folder, s3://bucket/path, gs://bucket/path"
-        got = f"{kind if kind.isalnum() else '…'}://…"
-        raise UsageError("unknown kind of address", got=got, allowed=known, fix="use one of those")
+        allowed = "a folder, s3://bucket/path, gs://bucket/path"
+        raise UsageError("unknown kind of address", got=_kind(kind), allowed=allowed, fix="use one of those")
     path, _, query = rest.partition("?")
     parts = [part for part in path.split("/") if part]
     if escaping.redacted(unquote(str(text))) != unquote(str(text)):  # nothing of the address is shown
-        raise UsageError(
-            "an address must not contain credentials, because it is stored and shown",
-            got=f"{kind}://… with an @ or a colon after a name",
-            allowed=f"{kind}://bucket/path",
-            fix=f"{CREDENTIALS[kind]}, and leave them out here",
-        )
+        what, fix = "an address must not contain credentials, because it is stored and shown", CREDENTIALS[kind]
+        raise UsageError(what, got=f"{kind}://…", allowed=f"{kind}://bucket/path", fix=fix)
     if path.startswith("/") or not _BUCKET.fullmatch("".join(parts[:1])) or {".", ".."} & set(parts):
-        raise UsageError(
-            "this is not a valid address of an object",
-            got=text,
-            allowed=f"{kind}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name",
-            fix="correct it",
-        )
+        allowed = f"{kind}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name"
+        raise UsageError("this is not a valid address of an object", got=text, allowed=allowed, fix="correct it")
     for key, value in parse_qsl(query, keep_blank_values=True):
-        allowed = OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]
-        if not _VALUE.fullmatch(value):
-            raise UsageError(f"bad value of {key}: only ASCII letters, digits and punctuation are allowed")
-        if allowed:
-            pick(f"value of {key}", value, allowed)
+        if values := OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]:
+            pick(f"value of {key}", value, values)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
 
 
 def local_path(text: str | Path) -> Path:
-    """Parse a path of this machine. Raises `UsageError` for an address, and if no local file can have this name."""
+    """Parse a path of this machine. Raises `UsageError` for an address."""
     kind, separator, _ = str(text).partition("://")
     if separator:
-        where = f"{kind if kind.isalnum() else '…'}://…"
-        raise UsageError("this must be a local path", got=where, fix="copy it here first")
+        raise UsageError("this must be a local path", got=_kind(kind), fix="copy it here first")
     return _local(text)
 
 
 def _local(text: str | Path) -> Path:
-    """Parse a local path. A `~` at its start is the home folder.
-
-    Raises `UsageError` if it looks like an address, or if no file can have this name.
-    """
+    """Parse a local path. A `~` at its start is the home folder. Raises `UsageError` if it looks like an address."""
     name = str(text)
     if _ALMOST.match(name):
         kind = name.partition(":")[0]
-        raise UsageError(
-            "an address needs two slashes", got=f"{kind}:…", allowed=f"{kind}://bucket/path", fix="add one"
+        fix = "write both slashes, and do not make a pathlib.Path of it"
+        raise UsageError("an address needs two slashes", got=f"{kind}:…", allowed=f"{kind}://bucket/path", fix=fix)
+    if name != name.encode(errors="ignore").decode():
+        raise UsageError("a name that is not UTF-8 text", got=ascii(name), fix="rename the file or folder")
+    return Path(text).expanduser()
+
+
+def _kind(kind: str) -> str:
+    """An address that is not shown, because it may contain a secret."""
+    return f"{kind if kind.isalnum() else '…'}://…"
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return `name`, which is called `what` in errors, if a path may contain it as one component.
+
+    Such a name has no separator, is not `.` or `..`, and does not hide a file. Raises `DataError` otherwise.
+
+    >>> checked_name("task", "tree-copy")
+    'tree-copy'
+    >>> checked_name("task", "../copy")
+    Traceback (most recent call last):
+    ape_cli.core.errors.DataError: the task cannot be a part of a path
+      got:     '../copy'
+      allowed: at most 200 ASCII letters, digits, dots, hyphens and underscores; the first is a letter or a digit
+      fix:     rename it
+    """
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        allowed = (
+            f"at most {LONGEST_NAME} ASCII letters, digits, dots, hyphens and underscores; "
+            "the first is a letter or a digit"
         )
-    try:
-        name.encode()
-        if "\0" in name:
-            raise UnicodeError
-    except UnicodeError:
-        raise UsageError("a name that is not UTF-8 text", got=ascii(name), fix="rename the file or folder") from None
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise UsageError("no such home folder", got=name.partition("/")[0], fix="write the full path") from error
+        got = ascii(name[:LONGEST_NAME])
+        raise DataError(f"the {what} cannot be a part of a path", got=got, allowed=allowed, fix="rename it")
+    return name

@@ -16,12 +16,10 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64, U64
 
-_LISTS = {
-    "source_ids": "uint16",
-    "source_positions": "uint64",
-    "target_ids": "uint16",
-    "target_positions": "uint64",
-}
+_LISTS = {"source_ids": "uint16", "source_positions": "uint64", "target_ids": "uint16", "target_positions": "uint64"}
+
+
+_Side = tuple[I64, I64, I64]
 
 
 def schema(width: int = 1) -> pa.Schema:
@@ -39,14 +37,7 @@ def schema(width: int = 1) -> pa.Schema:
 SCHEMA = schema()  # the schema of version 1 of the format
 
 
-def table(
-    row: U64,
-    source: tuple[I64, I64, I64],
-    target: tuple[I64, I64, I64],
-    size: I64,
-    op: I64 | None,
-    op_names: list[str],
-) -> pa.Table:
+def table(row: U64, source: _Side, target: _Side, size: I64, op: I64 | None, op_names: list[str]) -> pa.Table:
     """Build a table with the schema of a shard.
 
     `source` and `target` are triples (starts, positions, ids): `starts` is int64 [R+1], `ids` is int64 [T], and
@@ -88,12 +79,8 @@ def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     same = rng.unsigned(values) if kind == pa.uint64() else values.astype(kind.to_pandas_dtype(), copy=False)
     if kind != pa.uint64() and not np.array_equal(same, values):
         wrong = values[same != values][0]
-        raise DataError(
-            "a size or an id is out of range",
-            got=wrong,
-            allowed=f"0 to {np.iinfo(same.dtype).max}",
-            fix="correct the task",
-        )
+        allowed = f"0 to {np.iinfo(same.dtype).max}"
+        raise DataError("a size or an id is out of range", got=wrong, allowed=allowed, fix="correct the task")
     numbers = np.ascontiguousarray(same)
     return pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(numbers)])
 
@@ -130,9 +117,8 @@ def _sides(part: pa.Table) -> Iterator[U64]:
         ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
         before, starts = starts, ids.offsets.to_numpy().astype(np.int64)
         earlier, at = at, rng.fold(positions(places))
-        if not (
-            np.array_equal(before, starts) and np.array_equal(earlier, at)
-        ):  # if the target has the positions of the source, the hash of the positions is reused
+        # if the target has the positions of the source, the hash of the positions is reused
+        if not (np.array_equal(before, starts) and np.array_equal(earlier, at)):
             where = _placed(starts, at)
         yield rng.content(starts, where, ids.values.to_numpy())
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ape_cli.core.errors import RunError
 from ape_cli.storage import files
+from ape_cli.storage.object_store import too_large
 from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
@@ -47,7 +48,7 @@ def load_tensors(path: StoragePath, again: str = AGAIN) -> tuple[Tensors, dict[s
 
     try:
         if path.stat().st_size > 4 * LARGEST:
-            raise files.too_large(path, 4 * LARGEST)
+            raise too_large(path, 4 * LARGEST)
         with files.local(path) as here, safetensors.safe_open(here, framework="pt") as file:
             metadata = json.loads((file.metadata() or {})["ape"])
             return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118 - not a dict

@@ -36,7 +36,6 @@ _PARQUET = ".parquet"
 _WILD = frozenset("*?[")
 _FILE_BYTES = 256 * 2**20  # the most that a file may have
 _COLUMN_BYTES = 2**30  # the most that a row group of a Parquet file, and all of its texts, may have
-_MOST_FILES = 40_000
 _MOST_TREES, _MOST_NODES = 1_000_000, 20_000_000  # of a source
 _MOST_LEVELS = 1_000  # nodes from the root of a tree to a leaf
 
@@ -52,11 +51,7 @@ class TreeFiles:
     chosen: bool = False  # whether the source names its suffix: a file, or a pattern such as `*.txt`
 
     def counts(self) -> str:
-        """How many files there are, and with which suffixes, for a message.
-
-        >>> TreeFiles(Path("."), "x", ["a.txt", "b", "c.txt"], {"d": "a symbolic link"}).counts()
-        '3 files (.txt, without a suffix), 1 left out'
-        """
+        """How many files there are, and with which suffixes, for a message."""
         suffixes = sorted({PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths})
         return f"{len(self.paths):,} files ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
 
@@ -122,9 +117,6 @@ def _plan(listing: TreeFiles, name: str | None, in_parquet: bool) -> dict[str, s
     if not plan:
         what = f"no file of the format {name}" if name else "no file of a known format"
         raise DataError(what, got=listing.counts(), fix="name a file, or choose the format with `format`")
-    if len(plan) > _MOST_FILES:
-        fix = "take a part of them, or write the texts into a Parquet file (`column`)"
-        raise DataError("too many files", got=f"{len(plan):,}", allowed=f"{_MOST_FILES:,}", fix=fix)
     counts = Counter(plan.values())
     if len(counts) > 1 and name is None:
         got = ", ".join(f"{each}: {count:,}" for each, count in sorted(counts.items()))

@@ -129,14 +129,14 @@ class Trainer:
         left = itertools.islice(self.batches(), progress.schedule.steps - progress.step)
         self._resume_clock()
         with (
-            memory.explained("training", config.batch_size, mean) as watched,
+            memory.explained("training", config.batch_size, mean),
             products(config.precision),
             _stream(device),
             closing(prefetch(left, _AHEAD.get(device.type, 0))) as batches,
         ):
             for epoch, number, batch in batches:
                 progress.epoch, progress.batch = epoch, number
-                self.step(*watched([batch]))
+                self.step(batch)
                 ended = progress.step == progress.schedule.steps
                 if validates(progress, config):
                     self._validate()
@@ -258,8 +258,8 @@ class Trainer:
         """The metric sums of the current weights on a split, over all ranks. Each rank scores its share."""
         config, group, mean = self.config, self.execution.group, split.manifest.mean_tokens
         batches = split.batches(config.batch_size, share=group.share, options=self.scoring_options)
-        with memory.explained(f"scoring the {split.name} split", config.batch_size, mean) as watched:
-            sums = teacher_forced(self.model, watched(batches), self.execution.device, config.precision)
+        with memory.explained(f"scoring the {split.name} split", config.batch_size, mean):
+            sums = teacher_forced(self.model, batches, self.execution.device, config.precision)
         return group.all_reduce_metrics(sums)
 
     def _validate(self) -> None:

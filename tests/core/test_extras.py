@@ -14,13 +14,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_clone_and_a_published_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clone = tmp_path / "a clone"
-    clone.mkdir()
-    monkeypatch.setattr(extras, "__file__", str(clone / "ape_cli" / "core" / "extras.py"))
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "ape_cli" / "core" / "extras.py"))
     assert extras.how_to_install("ray") == "pip install 'ape-cli[ray]'"
-    (clone / "constraints.txt").write_text("")
-    assert extras.how_to_install("image") == f"pip install -c '{clone}/constraints.txt' -e '{clone}[image]'"
-    monkeypatch.chdir(clone)
+    (tmp_path / "constraints.txt").write_text("")
+    monkeypatch.chdir(tmp_path)
     assert extras.how_to_install("image", "more") == "pip install -c constraints.txt -e '.[image]' more"
 
 

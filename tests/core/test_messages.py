@@ -24,14 +24,3 @@ def test_messages_go_to_the_innermost_handler_alone(caplog: pytest.LogCaptureFix
         logger.warning("three")
     assert (outer, inner) == (["one: 100%", "three"], ["two"])
     assert caplog.messages == []
-
-
-def test_without_a_handler_of_ours_messages_are_those_of_any_library(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("ape_cli.anything")
-    with messages_to(lambda line: None):
-        pass
-    assert not logging.getLogger("ape_cli").handlers
-    logger.info("not asked for")
-    with caplog.at_level(logging.INFO, logger="ape_cli"):
-        logger.info("asked for")
-    assert caplog.messages == ["asked for"]

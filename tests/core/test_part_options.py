@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ape_cli import attention, position
-from ape_cli.core import part_options
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
 from ape_cli.experiment import ExperimentSpec
@@ -70,14 +69,11 @@ def resolve(scheme: str = "rope", **settings: Any) -> config.Config:
         ("kind=b", "b", "b"),
         ("width=3", 3, 3),
         ("sizes=1,2", [1, 2], (1, 2)),
-        ("sizes=[1,2]", [1, 2], (1, 2)),
         ("sizes=4", [4], (4,)),
         ("names=a, b", ["a", "b"], ["a", "b"]),
         ("rate=0.5", 0.5, 0.5),
         ("rate=2", 2.0, 2.0),
-        ("plain=5", 5, 5),
         ("unknown=5", 5, 5),
-        ("needed=true", True, True),
     ],
 )
 def test_a_value_is_read_as_its_annotation_has_it(write: Any, typed: str, stored: Any, made: Any) -> None:
@@ -96,15 +92,11 @@ def test_a_value_is_read_as_its_annotation_has_it(write: Any, typed: str, stored
     ("settings", "allowed", "fix"),
     [
         ({"kind": "c"}, "a or b", 'the default is "a"'),
-        ({"kind": 1}, "a or b", 'the default is "a"'),
-        ({"width": 2.5}, "a whole number or none", "the default is null"),
         ({"width": True}, "a whole number or none", "the default is null"),
-        ({"sizes": "a,b"}, "tuple[int, ...]", "the default is [1]"),
         ({"sizes": [1, True]}, "tuple[int, ...]", "the default is [1]"),
         ({"names": [1]}, "list[str] or none", "the default is null"),
         ({"rate": float("nan")}, "a finite number", "the default is 1"),
         ({"plain": 2.5}, "a whole number", "the default is 2"),
-        ({"unknown": "x"}, "a whole number", "the default is 3"),
     ],
 )
 def test_a_value_of_another_type_is_refused(write: Any, settings: dict[str, Any], allowed: str, fix: str) -> None:
@@ -119,27 +111,15 @@ def test_a_sweep_tries_lists() -> None:
     assert parse_values(["sizes=[1,2],[3]", "kind=a,b"]) == {"sizes": [[1, 2], [3]], "kind": ["a", "b"]}
 
 
-def test_the_taken_names_are_those_of_settings() -> None:
-    settings = {name for model in config.KINDS.values() for name in model.model_fields}
-    assert settings | {"device", "name", "generator"} == part_options.TAKEN
-
-
 @pytest.mark.parametrize("folder", PARTS)
-@pytest.mark.parametrize("name", ["steps", "generator"])
-def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str, name: str) -> None:
+def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str) -> None:
     """It could not be set: `--set` would change the model."""
     package, base = PARTS[folder]
     first = "self, shape" if folder == "position" else "self"
-    text = f"class Mine({base}):\n    def __init__({first}, {name}=1):\n        pass\n"
+    text = f"class Mine({base}):\n    def __init__({first}, steps=1):\n        pass\n"
     text += "    def attend(self, *_): ...\n" if folder == "attention" else "    def positions(self, *_): ...\n"
     write(folder, f"from {package.__name__} import {base}\n\n\n{text}")
     field = {"position": "scheme", "attention": "attention", "data/position_maps": "positions"}[folder]
     with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
         ExperimentSpec(preset="tiny", **{"scheme": "rope"} | {field: "mine-own"}).config("sequence")
-    assert caught.value.got == name
-    if folder == "data/position_maps":
-        return
-    made = {"d_model": 8, "heads": 2} if folder == "position" else {}
-    with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
-        package.make("mine-own", **made)
-    assert caught.value.got == name
+    assert caught.value.got == "steps"

@@ -4,44 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import sys
 
 import pytest
 
 from ape_cli.core import runtime
 from tests.interpreters import python
-
-FAULTS = """
-import resource, sys
-from ape_cli.core import runtime
-
-if sys.argv[1] == "kept":
-    runtime.keep_memory()
-size = 2**26
-for _ in range(3):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    b"x" * size  # which glibc gives back else
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc alone")
-def test_memory_is_kept() -> None:
-    """The third block of a size reuses the pages of the second one."""
-
-    def faults(mode: str) -> int:
-        return int(python("-c", FAULTS, mode).stdout)
-
-    assert faults("kept") < 100
-    assert faults("not kept") > 1000
-
-
-def test_it_is_no_error_where_there_is_nothing_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    import ctypes
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    runtime.keep_memory()
 
 
 def test_busy_cores_are_those_of_others() -> None:
@@ -49,11 +16,9 @@ def test_busy_cores_are_those_of_others() -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     before = {0: [5, 5, 5, 5, 5, 5, 5, 5], 1: [0] * 8}
     after = {0: [5 + ticks // 2, 5, 5 + ticks // 4, 5, 5, 5, 5, 5], 1: [0, ticks, 0, 0, 0, 0, 0, 0]}
-    assert runtime.busy_cores(before, after, 1.0, counts_nice=False) == pytest.approx(0.75)
-    assert runtime.busy_cores(before, after, 1.0, counts_nice=True) == pytest.approx(1.75)
+    assert runtime.busy_cores(before, after, 1.0) == pytest.approx(0.75)
     waiting = {0: [5, 5, 5, 5 + ticks, 5 + ticks, 5, 5, 5], 1: [0] * 8}
-    assert runtime.busy_cores(before, waiting, 1.0, counts_nice=True) == 0
-    assert runtime.busy_cores({}, after, 1.0, counts_nice=True) == 0, "where the system does not tell"
+    assert runtime.busy_cores(before, waiting, 1.0) == 0
 
 
 SHARING = """
@@ -81,13 +46,3 @@ def test_threads_sleep_where_others_use_the_cores(
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     assert json.loads(python("-c", SHARING, BUSY=busy, **given).stdout) == expected
-
-
-def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting would have no effect after the import of torch and would be misleading."""
-    assert "torch" in sys.modules or __import__("torch")
-    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
-        monkeypatch.delenv(name, raising=False)
-    runtime.share_cores()
-    assert "OMP_WAIT_POLICY" not in os.environ
-    assert "GOMP_SPINCOUNT" not in os.environ

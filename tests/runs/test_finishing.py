@@ -94,7 +94,7 @@ def record(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> RunRecor
 def in_memory() -> RemotePath:
     """A new object store."""
     bucket = Bucket("s3", "memory", "")
-    bucket.__dict__["store"] = bucket.__dict__["patient_store"] = obstore.store.MemoryStore()
+    bucket.__dict__["store"] = obstore.store.MemoryStore()
     return RemotePath(bucket, "memory/results")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -35,17 +33,6 @@ def test_what_killed_processes_left_is_removed_under_the_lock(tmp_path: Path) ->
         pass
     assert not any(path.exists() for path in left)
     assert all(path.exists() for path in kept)
-
-
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process gets the lock."""
-
-    def unsupported(handle: int, kind: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(files.fcntl, "flock", unsupported)
-    with files.locked(tmp_path / ".lock", BUSY), files.locked(tmp_path / ".lock", BUSY):
-        assert not files.is_locked(tmp_path / ".lock")
 
 
 def test_many_processes_that_take_turns(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage import tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit
@@ -32,12 +31,7 @@ def test_a_malformed_tree_of_an_own_format(tmp_path: Path, monkeypatch: pytest.M
     where = put(tmp_path, a_x="[-1, 0, 1]", b_x="[-1]\n[-1, -1, 0]", c_x="[-1, 5]", d_x="[-1, 0]")
     with pytest.raises(DataError) as caught:
         read_trees(f"{where}/*.x", format="own")
-    assert str(caught.value) == (
-        f"cannot read {tmp_path}/b.x\n"
-        "  got:     tree 2 is malformed (node 1 has the parent -1)\n"
-        "  allowed: -1 for node 0 alone; for another node, the node before it or one above that\n"
-        "  fix:     correct the format"
-    )
+    assert caught.value.got == "tree 2 is malformed (node 1 has the parent -1)"
     source = read_trees(f"{where}/*.x", format="own", skip_bad=True)
     assert list(source.files) == ["a.x", "d.x"]
     assert [path for path, _ in source.skipped] == ["b.x", "c.x"]
@@ -46,7 +40,7 @@ def test_a_malformed_tree_of_an_own_format(tmp_path: Path, monkeypatch: pytest.M
         read_trees(rows, format="own")
 
 
-@pytest.mark.parametrize("found", [None, 3, ["tree"], [None]])
+@pytest.mark.parametrize("found", [3, ["tree"]])
 def test_an_own_format_that_returns_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: object
 ) -> None:
@@ -56,18 +50,3 @@ def test_an_own_format_that_returns_something_else(
     with pytest.raises(ApeError, match="`trees` of format 'test-own-formats' returns something else") as caught:
         read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own", skip_bad=True)
     assert "ParsedTree" in str(caught.value.allowed)
-
-
-def test_an_own_format_whose_generator_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trees(self: TreeFormat, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
-        yield next(iter([]))
-
-    own = type("Own", (Malformed,), {"trees": trees, "__module__": __name__})
-    monkeypatch.setattr(tree_formats, "load", lambda name: own())
-    with (
-        pytest.raises(
-            ApeError, match="`trees` of format 'test-own-formats' failed\n  got:     RuntimeError: generator"
-        ),
-        user_parts.explained(),
-    ):
-        read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own")

@@ -6,7 +6,6 @@ import pickle
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,6 @@ def test_what_is_no_address_is_a_folder() -> None:
     ("text", "again", "name"),
     [
         ("s3://bucket/a/b", "s3://bucket/a/b", "b"),
-        ("s3://bucket", "s3://bucket", "bucket"),
         ("gs://bucket//a///b/", "gs://bucket/a/b", "b"),
         ("s3://b/50% a?region=eu-west-1", "s3://b/50% a?region=eu-west-1", "50% a"),
         ("s3://b/x?endpoint_override=http://h:9000&anonymous=true", None, "x"),
@@ -57,11 +55,9 @@ def test_the_options_go_with_what_is_in_it() -> None:
         ("ftp://host/x", r"unknown kind of address[\s\S]*s3://bucket/path"),
         ("s3://", "this is not a valid address of an object"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
-        ("s3://b/x?region=eu%0aX", "bad value of region"),
-        ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
         ("gs://b/x?region=r", "unknown option of gs://"),
         ("s3://b/x/../y", "this is not a valid address of an object"),
-        (Path("s3://bucket/x"), r"a pathlib.Path cannot hold an address[\s\S]*as a string"),
+        (Path("s3://bucket/x"), r"an address needs two slashes[\s\S]*pathlib.Path"),
     ],
 )
 def test_an_address_that_is_none(text: str | Path, message: str) -> None:
@@ -78,16 +74,6 @@ def test_without_obstore_only_a_request_fails(monkeypatch: pytest.MonkeyPatch) -
         path.exists()
 
 
-def test_which_store_an_address_is_of() -> None:
-    """Google is not contacted here. The test only checks that the address reaches its client with its options."""
-    obstore = pytest.importorskip("obstore", reason=CLOUD)
-    found = storage_path("gs://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=true")
-    assert isinstance(found, RemotePath)
-    store: Any = found.bucket.store
-    assert isinstance(store, obstore.store.GCSStore)
-    assert store.config == {"bucket": "bucket", "base_url": "http://127.0.0.1:1", "skip_signature": "true"}
-
-
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("obstore", reason=CLOUD)
@@ -99,17 +85,11 @@ def test_an_address_and_locks_do_not_depend_on_other_variables(keys: None, monke
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
     monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
     found = storage_path("s3://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=false")
-    assert isinstance(found, RemotePath)
     config = found.bucket.store.config
     assert (config["skip_signature"], config["conditional_put"]) == ("false", "etag")
 
 
-def test_servers_that_are_no_url_or_not_there(keys: None, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    for endpoint in ("http://me:pa ss/x@127.0.0.1:1", "ftp://h"):
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        with pytest.raises(PlaceError, match="server is not a URL") as told:
-            storage_path("s3://bucket/x").exists()
-        assert endpoint not in str(told.value) + "".join(capfd.readouterr())
+def test_a_server_that_is_not_there(keys: None) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -51,31 +50,6 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ApeError, match="cannot write"), files.locked(tmp_path / ".lock", ApeError("busy")):
         pass
     assert victim.read_text() == "precious"
-
-
-def test_what_a_killed_writer_leaves_is_removed_after_an_hour(tmp_path: Path) -> None:
-    code = """
-import sys, time
-from pathlib import Path
-from ape_cli.storage import files
-with files.replacing(Path(sys.argv[1])) as temporary:
-    temporary.write_text("half")
-    print("written", flush=True)
-    time.sleep(60)
-"""
-    killed = started("-c", code, str(tmp_path / "x.txt"))
-    assert killed.stdout
-    assert killed.stdout.readline() == "written\n"
-    killed.kill()
-    killed.communicate()
-    (left,) = tmp_path.glob(".x.txt.*.tmp")
-    files.write_text(tmp_path / "y.txt", "new")
-    assert left.exists()  # somebody may be writing it
-    old = time.time() - 3601
-    os.utime(left, (old, old))
-    files._remove_old.cache_clear()  # as in a new process
-    files.write_text(tmp_path / "y.txt", "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["y.txt"]
 
 
 def test_the_permissions_of_a_new_file(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,20 +61,17 @@ def test_documents_are_numbered_within_their_file(tmp_path: Path) -> None:
 
 def test_one_file_needs_no_suffix_if_its_format_is_named(tmp_path: Path) -> None:
     put(tmp_path, a_txt="(S (NP a))")
-    source = read_trees(str(tmp_path / "a.txt"), format="s-expr")
-    assert (next(iter(source.files)), source.name, tokens(source)) == ("a.txt", "a", [(0, 0, ["S", "NP", "a"])])
-    with pytest.raises(DataError, match=r"no file of a known format\n  got:     1 files \(.txt\)"):
+    assert tokens(read_trees(str(tmp_path / "a.txt"), format="s-expr")) == [(0, 0, ["S", "NP", "a"])]
+    with pytest.raises(DataError, match="no file of a known format"):
         read_trees(str(tmp_path / "a.txt"))
 
 
 @pytest.mark.parametrize(
     ("pattern", "paths"),
     [
-        ("*.json", ["a.json"]),
         ("**/*.json", ["a.json", "x/b.json", "x/y/c.json"]),
         ("x/**", ["b.json", "y/c.json"]),
         ("x/[a-b].json", ["b.json"]),
-        ("**/y/*", ["x/y/c.json"]),
     ],
 )
 def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, paths: list[str]) -> None:
@@ -87,8 +82,8 @@ def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str,
 
 
 def test_several_formats_need_a_choice(tmp_path: Path) -> None:
-    put(tmp_path, a_json="1", b_py=FUNCTION, c_py=FUNCTION)
-    with pytest.raises(UsageError, match="files of several formats\n  got:     json: 1, python: 2"):
+    put(tmp_path, a_json="1", b_py=FUNCTION)
+    with pytest.raises(UsageError, match="files of several formats"):
         read_trees(str(tmp_path))
     assert read_trees(str(tmp_path), format="json").formats == ["json"]
 
@@ -99,7 +94,6 @@ def test_several_formats_need_a_choice(tmp_path: Path) -> None:
         ("none", "no such file, folder or pattern"),
         ("", "has no name"),
         ("s3://a/b", "must be a local path"),
-        ("a\0b", "not UTF-8"),
     ],
 )
 def test_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, message: str) -> None:
@@ -140,17 +134,6 @@ def test_links_are_not_followed_but_named(tmp_path: Path) -> None:
         read_trees(str(tmp_path / "in" / "self"), format="json")
 
 
-def test_special_files_are_not_read(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.json")
-    put(tmp_path, b_json="1")
-    for where in (tmp_path, tmp_path / "a.json"):
-        with pytest.raises(DataError, match=r"cannot read .*a.json\n  got:     it is no regular file"):
-            read_trees(str(where))
-    assert read_trees(str(tmp_path), skip_bad=True).skipped == [("a.json", "it is no regular file")]
-    with pytest.raises(DataError, match="it is no regular file"):
-        read_trees("/dev/zero", format="json")
-
-
 # Bad files --------------------------------------------------------------------------------------
 
 
@@ -158,11 +141,8 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
     where = put(tmp_path, a_json="1", b_json="[1,\n2", c_json=b"\xff", d_json="4")
     with pytest.raises(DataError) as caught:
         read_trees(where)
-    assert str(caught.value) == (
-        f"cannot read {tmp_path}/b.json\n"
-        "  got:     line 2: no valid JSON: Expecting ',' delimiter\n"
-        "  fix:     correct it, or add `skip_bad`"
-    )
+    assert caught.value.got == "line 2: no valid JSON: Expecting ',' delimiter"
+    assert str(tmp_path / "b.json") in caught.value.what
     source = read_trees(where, skip_bad=True)
     assert list(source.files) == ["a.json", "d.json"]
     assert tokens(source) == [(0, 0, ["1"]), (1, 0, ["4"])]
@@ -170,50 +150,26 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
     assert source.skipped[0][1] == "line 2: no valid JSON: Expecting ',' delimiter"
 
 
-def test_a_file_is_read_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    source = read_trees(put(tmp_path, a_jsonl="1\n2\n{", b_jsonl="3"), skip_bad=True)
-    assert tokens(source) == [(0, 0, ["3"])]
-    assert list(source.files) == ["b.jsonl"]
-
-
 def test_only_files_that_are_read_decide_what_documents_are(tmp_path: Path) -> None:
     """The first file begins as a tree with labels, but it is none."""
     bad = '{"label": "a", "children": [{"lable": "b"}]}'
     source = read_trees(put(tmp_path / "one", a_json=bad, b_json="[1]", c_json='{"b": 2}'), skip_bad=True)
     assert tokens(source) == [(0, 0, ["array", "1"]), (1, 0, ["object", '"b"', "2"])]
-    source = read_trees(put(tmp_path / "two", a_json="[1", b_json='{"label": "a"}', c_json="[1]"), skip_bad=True)
-    assert (tokens(source), [path for path, _ in source.skipped]) == ([(0, 0, ["a"])], ["a.json", "c.json"])
-    source = read_trees(put(tmp_path / "three", a_jsonl='{"label": "a"}\n{', b_jsonl="[1]"), skip_bad=True)
-    assert tokens(source) == [(0, 0, ["array", "1"])]
     where = parquet(tmp_path, text=[bad, "[1]", '{"label": "a"}', "[2]"])
     source = read_trees(where, format="json", skip_bad=True)
     assert tokens(source) == [(0, 1, ["array", "1"]), (0, 3, ["array", "2"])]
-    source = read_trees(parquet(tmp_path, text=["[]", '{"label": "a"}']), format="json")
-    assert tokens(source) == [(0, 0, ["array"]), (0, 1, ["a"])]
 
 
 # Limits -------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
-    put(tmp_path, b_json="1")
-    with (tmp_path / "a.json").open("wb") as file:
-        file.truncate(10 * 2**30)  # a hole
-    started = time.process_time()
-    with pytest.raises(DataError, match=r"cannot read .*a.json\n  got:     it has more than 268,435,456 bytes"):
-        read_trees(str(tmp_path))
-    source = read_trees(str(tmp_path), skip_bad=True)
-    assert source.skipped == [("a.json", "it has more than 268,435,456 bytes")]
-    assert time.process_time() - started < 5
-
-
 def test_limits_of_a_source_and_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = put(tmp_path, a_json="[1]", b_json="[2]", c_json="[3, 4, 5, 6]")
     limits = [
-        (tree_sources, "_MOST_FILES", 2, "too many files"),
         (tree_sources, "_MOST_TREES", 2, "too many trees"),
         (tree_sources, "_MOST_NODES", 8, "too many trees"),
         (tree_sources, "_MOST_LEVELS", 1, "too deep"),
+        (tree_sources, "_FILE_BYTES", 3, "more than 3 bytes"),
         (tree_formats, "_MOST_NODES", 3, "a tree has more than 3 nodes"),
         (JsonFormat, "most_bytes", 3, "it has 12 bytes"),
     ]
@@ -222,9 +178,6 @@ def test_limits_of_a_source_and_of_a_tree(tmp_path: Path, monkeypatch: pytest.Mo
             patched.setattr(place, name, value)
             with pytest.raises(ApeError, match=message):
                 read_trees(where)
-    monkeypatch.setattr(tree_formats, "_MOST_NODES", 3)
-    source = read_trees(where, skip_bad=True)
-    assert (len(source.trees), [path for path, _ in source.skipped]) == (2, ["c.json"])
 
 
 # Parquet ----------------------------------------------------------------------------------------
@@ -235,10 +188,7 @@ def parquet(folder: Path, **columns: object) -> str:
     return str(folder / "x.parquet")
 
 
-KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
-
-
-@pytest.mark.parametrize("kind", [*KINDS, pa.binary(), pa.large_binary(), pa.binary_view()])
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.large_binary()])
 def test_each_row_of_a_column_is_a_document(tmp_path: Path, kind: pa.DataType) -> None:
     rows = ["1\n2", "", "é" and '"é"', "3"]
     where = parquet(tmp_path, number=[1, 2, 3, 4], text=pa.array(rows, pa.string()).cast(kind))
@@ -270,13 +220,7 @@ def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
     for where in (tmp_path, tmp_path / "*.parquet"):
         source = read_trees(str(where), format="json", column="text")
         assert list(source.files) == ["a.parquet", "b.parquet"]
-        assert [(file, document, tree.token) for file, document, tree in source.trees] == [
-            (0, 0, ["1"]),
-            (0, 1, ["2"]),
-            (0, 2, ["3"]),
-            (1, 0, ["4"]),
-            (1, 1, ["5"]),
-        ]
+        assert [token for _, _, (token,) in tokens(source)] == list("12345")
     assert list(read_trees(str(tmp_path), format="json").files) == ["notes.json"]
     with pytest.raises(UsageError, match="the texts of Parquet files need a format"):
         read_trees(str(tmp_path), column="text")
@@ -289,17 +233,15 @@ def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
     where = parquet(tmp_path, a=["1"], b=["2"], c=[3], d=[b"4"])
     for column, token in {"b": "2", "d": "4"}.items():
         assert tokens(read_trees(where, format="json", column=column)) == [(0, 0, [token])]
-    with pytest.raises(UsageError, match=r"is ambiguous; name it with `column`\n.*a, b, c, d\n  allowed: a, b"):
-        read_trees(where, format="json")
-    for name in ("c", "e"):
-        with pytest.raises(UsageError, match="unknown text column"):
-            read_trees(where, format="json", column=name)
-    with pytest.raises(UsageError, match="need a format"):
-        read_trees(where)
+    for fields, message in (
+        ({"format": "json"}, "is ambiguous"),
+        ({"format": "json", "column": "c"}, "unknown text column"),
+        ({}, "need a format"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            read_trees(where, **fields)
     with pytest.raises(UsageError, match="only a Parquet file has columns"):
         read_trees(put(tmp_path / "other", a_json="1"), column="a")
-    with pytest.raises(UsageError, match="no text column"):
-        read_trees(parquet(tmp_path, c=[3]), format="json")
 
 
 def test_bad_rows(tmp_path: Path) -> None:
@@ -310,15 +252,6 @@ def test_bad_rows(tmp_path: Path) -> None:
     assert tokens(source) == [(0, 0, ["1"]), (0, 3, ["4"])]
     assert [path for path, _ in source.skipped] == ["x.parquet row 1", "x.parquet row 2"]
     assert source.skipped[1][1] == "null instead of text"
-
-
-def test_damaged_parquet_files(tmp_path: Path) -> None:
-    where = Path(parquet(tmp_path, text=["1"] * 1000))
-    content = where.read_bytes()
-    for damaged in (content[: len(content) // 2], content[:-8] + b"\xff\xff\xff\x7fPAR1"):
-        where.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"cannot read .*x.parquet"):
-            read_trees(str(where), format="json")
 
 
 def test_a_dataset_in_the_folder_is_not_a_source(tmp_path: Path) -> None:

@@ -83,12 +83,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _death(code: int | None, times: int) -> str:
+def _death(code: int, times: int) -> str:
     """Say how a process ended, for the user."""
-    names = {number.value: number.name for number in signal.Signals}
-    how = f"signal {names.get(-code, -code)}" if code is not None and code < 0 else f"exit status {code}"
-    hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-    return f"its process ended with {how}{hint}, {times} times"
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return f"its process ended with {how}{' (out of memory?)' * (code == -signal.SIGKILL)}, {times} times"
 
 
 class _Worker:
@@ -121,7 +119,7 @@ class _Worker:
         with suppress(BrokenPipeError):  # the process is dead; its pipe will say so
             self.pipe.send(job)
 
-    def restart(self) -> int | None:
+    def restart(self) -> Any:
         """Start a new process, and return the exit code of the dead one."""
         self.process.join()
         code = self.process.exitcode

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from ape_cli import position, tasks
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.core.errors import ApeError, RunError, UsageError, cannot_write
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.core.validation import HEX, Many
 from ape_cli.core.vocabulary import shown
@@ -142,7 +142,7 @@ def _check_room(folder: StoragePath, overwrite: bool) -> None:
     try:
         names = {name for name, _ in files.entries(folder) if not name.startswith(".")}
     except OSError as error:
-        raise files.cannot_write(folder, error) from error
+        raise cannot_write(folder, error) from error
     if names and not (overwrite and names <= set(FILES)):
         fix = "choose another `out`" + ", or add `overwrite`" * (names <= set(FILES))
         raise UsageError("the folder is not empty", got=f"{folder}: {min(names - set(FILES), default=CONFIG)}", fix=fix)

@@ -26,10 +26,7 @@ __all__ = ["DIGITS", "FORMATS", "NOT_MIRRORED", "ImageSource", "LabelledImages",
 
 DIGITS = "digits"  # the name of scikit-learn's digits, which need no files
 NOT_MIRRORED = frozenset({DIGITS})  # sources whose images mean something else in a mirror
-FORMATS = (
-    "digits; cifar-10-binary.tar.gz, cifar-100-binary.tar.gz, or a folder with their files; a .parquet file, or a "
-    "folder of them"
-)
+FORMATS = "digits; cifar-10-binary.tar.gz; cifar-100-binary.tar.gz; a .parquet file, or a folder of them"
 
 _WORDS = {  # words in names of files and folders that `load_dataset` of Hugging Face knows
     "train": ("train", "training"),
@@ -63,21 +60,16 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
 
 
 def _read(path: Path, label: str | None) -> ImageSource:
-    """Read the source at `path`. Raises `DataError` if there is no source at `path`, or more than one."""
+    """Read the source at `path`. Raises `DataError` if there is no source at `path`."""
     if not path.exists():
         raise DataError("there is no such file or folder", got=path, allowed=FORMATS, fix="check its name")
-    readers = _cifar.versions_in(path)
-    if path.suffix == ".parquet" and not path.is_dir():
-        readers["Parquet"] = lambda label: _parquet.read(path, {"train": [path]}, label)
-    elif path.name.endswith((".gz", ".tgz", ".tar")) and not path.is_dir():
-        readers["CIFAR"] = lambda label: _cifar.read_archive(path, label)
-    elif shards := _parquet_files(path):
-        readers["Parquet files"] = lambda label: _parquet.read(path, _by_split(path, shards), label)
-    if len(readers) != 1:
-        what = "several sources of images" if readers else "no images of a known format"
-        got = f"{path}: {', '.join(readers) or 'nothing'}"
-        raise DataError(what, got=got, allowed=FORMATS, fix=f"point to one of these; for CIFAR, {_cifar.DOWNLOAD}")
-    return next(iter(readers.values()))(label)
+    if path.is_dir() and (shards := _parquet_files(path)):
+        return _parquet.read(path, _by_split(path, shards), label)
+    if path.suffix == ".parquet":
+        return _parquet.read(path, {"train": [path]}, label)
+    if path.name.endswith((".gz", ".tgz", ".tar")):
+        return _cifar.read_archive(path, label)
+    raise DataError("no images of a known format", got=path, allowed=FORMATS, fix=f"for CIFAR, {_cifar.DOWNLOAD}")
 
 
 def _digits(label: str | None) -> ImageSource:

@@ -18,6 +18,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +26,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError, UsageError, unknown
-from ape_cli.core.runtime import half_memory
+from ape_cli.core.memory import half_memory
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_bytes, is_text, reading
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
 _AGAIN = "fetch it again"
-_AT_ONCE = 256  # encoded images that are in memory at once
+_AT_ONCE = 64  # encoded images that are in memory at once
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
 _MOST_BYTES = 8 * 2**20  # of an encoded image
 _MOST_PIXELS = 2**25  # of an image
@@ -55,28 +56,25 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
                 allowed = f"{field.name}: {field.type}"
                 raise DataError(f"{file} has other columns than the first file", allowed=allowed)
     canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()))
-    texts: dict[str, int] = {}  # distinct labels that are texts, numbered in the order of the rows
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
         rows = {
-            split: [part for file in parts for part in _rows(file, image, column, canvas, texts)]
+            split: [name for file in parts for name in _rows(file, shards[file], image, column, canvas)]
             for split, parts in files.items()
         }
-    labels = {split: np.concatenate([np.empty(0, np.int64), *parts]) for split, parts in rows.items()}
-    classes = names or sorted(texts)
-    if not classes:  # they are the numbers from 0 to the largest label
-        largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
-        if largest >= MOST_CLASSES:
+    if is_text(column.type):
+        classes = sorted({name for part in rows.values() for name in part})
+        numbers = {name: number for number, name in enumerate(classes)}
+        rows = {split: [numbers[name] for name in part] for split, part in rows.items()}
+    else:  # without names, the classes are the numbers from 0 to the largest label
+        largest = max([0, *(max(part, default=0) for part in rows.values())])
+        if not names and largest >= MOST_CLASSES:
             got, allowed = largest, f"less than {MOST_CLASSES:,}"
             raise DataError(f"the numbers of {column.name} are not labels", got=got, allowed=allowed)
-        classes = [str(number) for number in range(largest + 1)]
-    if texts:
-        place = {name: number for number, name in enumerate(classes)}
-        sorted_number = np.array([place[name] for name in texts])
-        labels = {split: sorted_number[numbers] for split, numbers in labels.items()}
-    ends = np.cumsum([len(numbers) for numbers in labels.values()])
-    pixels = dict(zip(labels, np.split(canvas.pixels, ends[:-1]), strict=True))
-    return source(path, classes, {split: LabelledImages(pixels[split], labels[split]) for split in labels})
+        classes = names or [str(number) for number in range(largest + 1)]
+    pixels = np.split(canvas.pixels, np.cumsum([len(part) for part in rows.values()])[:-1])
+    labels = [np.array(part, np.int64) for part in rows.values()]
+    return source(path, classes, dict(zip(rows, map(LabelledImages, pixels, labels), strict=True)))
 
 
 def _open(path: Path) -> pq.ParquetFile:
@@ -90,38 +88,23 @@ def _open(path: Path) -> pq.ParquetFile:
     return file
 
 
-def _rows(path: Path, image: pa.Field, label: pa.Field, canvas: Canvas, texts: dict[str, int]) -> Iterator[np.ndarray]:
-    """Paint the images of a file, and yield their labels in parts, int64 [R]. New texts are added to `texts`.
-
-    pyarrow keeps equal images and equal texts in memory only once, as the file stores them.
+def _rows(path: Path, file: pq.ParquetFile, image: pa.Field, label: pa.Field, canvas: Canvas) -> Iterator[Any]:
+    """Paint the images of a file, and yield their labels: numbers or texts.
 
     Raises `DataError` if the file is damaged, or a row has no image or no label.
     """
-    struct = pa.types.is_struct(image.type)
-    once = [f"{image.name}.bytes" if struct else image.name, label.name]
     with reading(f"cannot read {path}", _AGAIN):
-        file = pq.ParquetFile(path.absolute(), read_dictionary=once)
-        first = 0
+        row = 0
         for batch in file.iter_batches(_AT_ONCE, columns=[image.name, label.name]):
-            batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
-            images, labels = batch[image.name], batch[label.name]
-            encoded = pc.struct_field(images, "bytes") if struct else images
-            for row, (content, name) in enumerate(zip(encoded, labels, strict=True), first):
-                if not (content.is_valid and name.is_valid):
+            images = batch[image.name]
+            encoded = pc.struct_field(images, "bytes") if pa.types.is_struct(image.type) else images
+            for content, name in zip(encoded, batch[label.name].to_pylist(), strict=True):
+                if not content.is_valid or name is None:
                     what = f"a row without {'a label' if content.is_valid else 'an image (a path alone is not enough)'}"
                     raise DataError(what, got=f"row {row} of {path}")
                 canvas.add(f"row {row} of {path}", content.as_py())
-            yield _numbers(labels, texts)
-            first += len(batch)
-
-
-def _numbers(labels: pa.Array, texts: dict[str, int]) -> np.ndarray:
-    """The numbers of labels, int64 [R]. New texts are added to `texts`."""
-    if not pa.types.is_dictionary(labels.type):
-        return labels.to_numpy().astype(np.int64)
-    used, places = np.unique(labels.indices.to_numpy(), return_inverse=True)
-    numbers = [texts.setdefault(name, len(texts)) for name in labels.dictionary.take(pa.array(used)).to_pylist()]
-    return np.array(numbers, np.int64)[places]
+                yield name
+                row += 1
 
 
 def _columns(path: Path, schema: pa.Schema, label: str | None) -> tuple[pa.Field, pa.Field, list[str] | None]:
@@ -212,31 +195,29 @@ class Canvas:
 
         Raises `DataError` if it cannot be decoded, is not supported or is too large.
         """
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        from PIL import Image, ImageOps
 
         try:
             if len(encoded) > _MOST_BYTES:
                 raise ValueError(f"more than {_MOST_BYTES:,} bytes")
             with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
-                gray = image.mode in _GRAY
-                if image.height * image.width > _MOST_PIXELS:
-                    raise ValueError(f"more than {_MOST_PIXELS:,} pixels")
-                size = self.rows * image.height * image.width * (1 if gray else 3)
-                if size > half_memory():
-                    got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
+                gray, size = image.mode in _GRAY, image.height * image.width
+                problems = {
+                    f"more than {_MOST_PIXELS:,} pixels": size > _MOST_PIXELS,
+                    "transparency": image.has_transparency_data,
+                    f"mode {image.mode}": image.mode not in (*_GRAY, *_COLOUR),
+                    "several frames": getattr(image, "is_animated", False),
+                }
+                if problem := next((problem for problem, is_so in problems.items() if is_so), None):
+                    raise ValueError(problem)
+                needed = self.rows * size * (1 if gray else 3)
+                if needed > half_memory():
+                    got, allowed = f"{self.rows:,} images, {needed:,} bytes", f"{half_memory():,} bytes"
                     raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
-                if image.has_transparency_data:
-                    raise ValueError("transparency")
-                if image.mode not in (*_GRAY, *_COLOUR):
-                    raise ValueError(f"mode {image.mode}")
-                if getattr(image, "is_animated", False):
-                    raise ValueError("several frames")
-                upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
-                pixels = np.asarray(upright)
+                pixels = np.asarray(ImageOps.exif_transpose(image.convert("L" if gray else "RGB")))
                 return pixels[..., None] if gray else pixels
         except DataError:
             raise
         except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
-            kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
             allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
-            raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
+            raise DataError("an image cannot be used", got=f"{error} ({place})", allowed=allowed) from error

@@ -81,10 +81,7 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     for name, images in filled.items():
         wrong = np.flatnonzero((images.labels < 0) | (images.labels >= len(classes)))
         if wrong.size:
-            got, allowed = (
-                f"{images.labels[wrong[0]]} in row {wrong[0]}",
-                f"0 to {len(classes) - 1}, one for each class",
-            )
+            got, allowed = f"{images.labels[wrong[0]]} in row {wrong[0]}", f"0 to {len(classes) - 1}"
             raise DataError(f"a label of {name} is out of range", got=got, allowed=allowed)
     cifar = known(classes) if filled["train"].pixels.shape[1:] == (32, 32, 3) else None
     if cifar:

@@ -76,8 +76,6 @@ class ParsedTree:
         Raises `DataError` if they are no tree in pre-order.
         """
         what, fix = f"tree {number:,} is malformed", "correct the format"
-        if not isinstance(self.document, int) or self.document < 0:
-            raise DataError(what, got=f"document {brief(self.document)}", allowed="a number from 0", fix=fix)
         for name, of in (("parent", Integral), ("kind", str), ("token", str)):
             column: Any = getattr(self, name)
             is_list = isinstance(column, list) and all(isinstance(value, of) for value in column)

@@ -1,26 +1,23 @@
 """HTML documents as trees. `xml.py` describes their nodes. It needs the package lxml, `pip install 'ape-cli[lxml]'`.
 
 The parser is that of libxml2. As in a browser, a missing or unexpected tag is no error, `html` and `body` are added if
-they are missing, and names of characters such as `&nbsp;` become these characters. The encoding is the one that a
-`meta` element in the first 16 KiB declares, else UTF-8. Comments, scripts and values of attributes declare nothing.
+they are missing, and names of characters such as `&nbsp;` become these characters. The encoding is the one that the
+first `meta` tag with a `charset` in the first 16 KiB declares, else UTF-8.
 
 Deviation from browsers: text in another encoding, more than 256 elements in each other and texts of more than 10 MB are
-errors, and so is a tag with more than 2,000 attributes, because the parser compares each with those before. What looks
-like such a tag in a script or a comment is one too. Nothing is fetched, and scripts are not executed.
+errors. Nothing is fetched, and scripts are not executed.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 
-from ape_cli.storage.tree_formats import ParsedTree, Unit, damaged, line_at
-from ape_cli.storage.tree_formats.xml import MarkupTree, XmlFormat, markup_text
+from ape_cli.storage.tree_formats import ParsedTree, Unit, damaged, decoded
+from ape_cli.storage.tree_formats.xml import MarkupTree, XmlFormat
 
-_HEAD = 2**14  # bytes in which the encoding is declared
-_ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+"""
-_MANY = re.compile(rf"<[a-z][^\s/>]*+(?:[\s/]++{_ATTRIBUTE}){{2001}}", re.IGNORECASE)
-_ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
+_CHARSET = re.compile(rb"""<meta\s[^>]*charset\s*=\s*["']?\s*([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 
 
 class HtmlFormat(XmlFormat):
@@ -34,18 +31,16 @@ class HtmlFormat(XmlFormat):
         del unit  # a document is a file
         from lxml import etree
 
-        text = markup_text(content, _declared(content))
-        if many := _MANY.search(text):
-            raise damaged("an element has more than 2,000 attributes", line_at(text, many.start()))
+        text = decoded(content, _encoding(content))
         parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
         try:
             root = etree.fromstring(text.encode(), parser)
         except etree.XMLSyntaxError as error:
-            raise damaged(f"no valid HTML: {_reason(error.msg)}") from error
+            raise damaged(f"no valid HTML: {error.msg}") from error
         # beyond its limits, the parser leaves out the rest of the document without an exception
         failed = next((entry for entry in parser.error_log if entry.level_name == "FATAL"), None)
         if failed is not None:
-            raise damaged(f"no valid HTML: {_reason(failed.message)}", failed.line)
+            raise damaged(f"no valid HTML: {failed.message}", failed.line)
         if root is None:
             raise damaged("no valid HTML: the document is empty")
         nodes = MarkupTree()
@@ -59,25 +54,12 @@ class HtmlFormat(XmlFormat):
         yield nodes.tree
 
 
-def _declared(content: bytes) -> str | None:
-    """The encoding in the first `meta` element that declares one; None if there is none."""
-    from lxml import etree
+def _encoding(content: bytes) -> str:
+    """The encoding that the first 16 KiB declare, else UTF-8.
 
-    parser = etree.HTMLPullParser(events=("start",), tag="meta", encoding="iso-8859-1")
-    parser.feed(content[:_HEAD])
-    for _, meta in parser.read_events():
-        is_type = meta.get("http-equiv", "").lower() == "content-type"
-        after = meta.get("content", "").lower().partition("charset")[2] if is_type else ""
-        name = meta.get("charset", "").strip() or after.lstrip(" =").partition(";")[0].strip("\"' ")
-        if name:
-            return str(name)
-    return None
-
-
-def _reason(message: str) -> str:
-    """What a message of the parser says, without the advice to lift its limits, and without the line.
-
-    >>> _reason("Resource limit exceeded: Buffer size limit exceeded, try XML_PARSE_HUGE\\n, line 4, column 1")
-    'Resource limit exceeded: Buffer size limit exceeded'
+    >>> _encoding(b"<meta charset=latin-1>"), _encoding(b"<p>")
+    ('latin-1', 'utf-8')
     """
-    return _ADVICE.sub("", message).strip()
+    declared = None if content.startswith(codecs.BOM_UTF8) else _CHARSET.search(content, 0, 2**14)
+    encoding = declared[1].decode() if declared else "utf-8"
+    return "utf-8" if encoding.lower().startswith(("utf-16", "utf-32")) else encoding  # it could not be read

@@ -16,17 +16,13 @@ from __future__ import annotations
 import ast
 import codecs
 import io
-import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded
 
-_DOTTED_NAMES = 100  # joined by dots, as in `import a.b.c`: Python's parser needs quadratic memory for them
-_BLANK = r"(?:[ \t\f]|\\\r?\n)*+"
-_DOTTED = re.compile(rf"\b\w++(?:{_BLANK}\.{_BLANK}\w++){{{_DOTTED_NAMES},}}+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -57,8 +53,6 @@ def _parsed(content: bytes) -> ast.Module:
         if not content.startswith(codecs.BOM_UTF8):  # whatever it declares, for example in a column of decoded texts
             encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = decoded(content, encoding)
-        if long := _DOTTED.search(text):
-            raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)

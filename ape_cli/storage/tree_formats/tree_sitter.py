@@ -78,7 +78,7 @@ class TreeSitterFormat(TreeFormat):
         source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
-            raise damaged(f"no valid {self.variant}", _line_of_error(parsed.root_node))
+            raise damaged(f"no valid {self.variant}")
         tree = ParsedTree()
         _add(tree, -1, parsed.root_node, source)
         yield tree
@@ -112,13 +112,3 @@ def _add(tree: ParsedTree, parent: int, node: Any, source: bytes) -> None:
     for child in node.named_children:
         if not (child.is_extra and "comment" in child.type):
             _add(tree, number, child, source)
-
-
-def _line_of_error(node: Any) -> int:
-    """The line of the first error in a node. A missing token that the grammar hides is no child of its node."""
-    while not (node.is_error or node.is_missing):
-        below = next((child for child in node.children if child.has_error), None)
-        if below is None:
-            break
-        node = below
-    return int(node.start_point[0]) + 1

@@ -17,22 +17,12 @@ entities in another file, which is not read: in text, the token shows such a ref
 
 from __future__ import annotations
 
-import re
+import codecs
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, ClassVar, NoReturn
 from xml.parsers import expat
 
-from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded
-
-_ENCODING = re.compile(rb"""<\?xml\s[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
-_MARKS = {
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-    b"\xef\xbb\xbf": "utf-8",
-}
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged
 
 
 class XmlFormat(TreeFormat):
@@ -46,9 +36,9 @@ class XmlFormat(TreeFormat):
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""
         del unit  # a document is a file
-        declared = _ENCODING.match(content, 0, 2**12)
-        text = markup_text(content, declared and declared[1].decode())
-        nodes, parser = MarkupTree(), expat.ParserCreate("utf-8", "}")
+        # what a text after a byte order mark declares does not count
+        encoding = "utf-8" if content.startswith(codecs.BOM_UTF8) else None
+        nodes, parser = MarkupTree(), expat.ParserCreate(encoding, "}")
 
         def refuse(*_: Any) -> NoReturn:
             """Entities can multiply, and what a parameter entity stands for may declare some."""
@@ -56,15 +46,14 @@ class XmlFormat(TreeFormat):
 
         parser.EntityDeclHandler = parser.AttlistDeclHandler = refuse
         parser.SkippedEntityHandler = lambda name, parameter: refuse() if parameter else nodes.data(f"&{name};")
-        parser.SetParamEntityParsing(
-            expat.XML_PARAM_ENTITY_PARSING_UNLESS_STANDALONE
-        )  # so that they are not passed over
+        # so that they are not passed over
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_UNLESS_STANDALONE)
         parser.StartElementHandler, parser.EndElementHandler = nodes.start, nodes.end
         parser.CharacterDataHandler = nodes.data
         try:
-            parser.Parse(text, True)
-        except expat.ExpatError as error:
-            raise damaged(f"no valid XML: {expat.ErrorString(error.code)}", error.lineno) from error
+            parser.Parse(content, True)
+        except (expat.ExpatError, LookupError, ValueError) as error:  # a LookupError or ValueError: of its encoding
+            raise damaged(f"no valid XML: {error}", getattr(error, "lineno", None)) from error
         yield nodes.tree
 
 
@@ -99,18 +88,6 @@ class MarkupTree:
         if text := " ".join("".join(self._texts).split()):
             self.tree.add(self._open[-1], "#text", text)
         self._texts.clear()
-
-
-def markup_text(content: bytes, declared: str | None) -> str:
-    """The text of a document, which may declare its encoding. The default is UTF-8.
-
-    Raises `DataError` if it is not text in this encoding.
-    """
-    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), None) or declared or "utf-8"
-    with suppress(LookupError, ValueError):  # of an unknown encoding
-        if encoding == declared and "<".encode(encoding) != b"<":
-            encoding = "utf-8"  # a declaration in ASCII is in no other encoding, such as UTF-16
-    return decoded(content, encoding)
 
 
 def _local(name: str) -> str:

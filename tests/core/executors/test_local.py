@@ -140,11 +140,7 @@ def test_what_a_job_prints_is_not_among_the_results(tmp_path: Path) -> None:
     ("name", "options", "message"),
     [
         ("local", {"workers": 0}, "bad `workers`"),
-        ("local", {"threads": 0}, "bad `threads`"),
-        ("local", {"retries": -1}, "bad `retries`"),
         ("local", {"gpus_per_trial": 0.5}, "unknown option of engine local"),
-        ("ray", {"threads": 2}, "unknown option of engine ray"),
-        ("ray", {"cpus_per_trial": -1.0}, "bad `cpus_per_trial`"),
         ("ray", {"trials_per_task": 0}, "bad `trials_per_task`"),
         ("slurm", {}, "unknown engine"),
     ],

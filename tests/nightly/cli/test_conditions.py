@@ -74,16 +74,16 @@ def test_models_that_do_not_fit_into_memory(words: Dataset, tmp_path: Path, sett
 
 def test_the_memory_of_a_model_is_estimated_from_below(words: Dataset) -> None:
     """The estimate is at most what the weights, their gradients and two moments really need."""
-    from ape_cli.core import runtime
+    from ape_cli.core import memory
     from tests.runs.test_registry import resolve
 
     wanted = experiment.complete(resolve(d_model=64), words)
     model = factory.build(wanted, words.structure, words.ids)
     real = sum(p.numel() * p.element_size() for p in model.parameters()) * 4
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(runtime, "half_memory", lambda: real // 2)
+        patched.setattr(memory, "most_memory", lambda: real)
         factory.build(wanted, words.structure, words.ids)
-        patched.setattr(runtime, "half_memory", lambda: real // 8)
+        patched.setattr(memory, "most_memory", lambda: real // 4)
         with pytest.raises(UsageError, match="more than this machine's memory"):
             factory.build(wanted, words.structure, words.ids)
     assert torch.is_grad_enabled()

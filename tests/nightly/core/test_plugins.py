@@ -67,34 +67,25 @@ def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
 
 
 def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path) -> None:
-    for package, command in (("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")):
+    for package, command in (("position", "schemes"), ("tasks", "tasks")):
         file = put(tmp_path / command, "zed", "import sys; sys.exit(7)", package)
-        done = ape(tmp_path, *command.split(), path=(tmp_path / command,))
-        assert "the file of" in done.stderr
+        done = ape(tmp_path, command, path=(tmp_path / command,))
         assert "'zed' cannot be imported" in done.stderr
         assert str(file) in done.stderr
         assert "Traceback" not in done.stderr
-        assert done.returncode == (command == "tasks") or "left out" in done.stderr
     check = ape(tmp_path, "check", "zed", path=(tmp_path / "schemes",))
     assert check.returncode == 1
     assert check.stdout.startswith("FAILS: zed: the file of scheme 'zed' cannot be imported\n  got:     ")
 
 
-@pytest.mark.parametrize(
-    ("name", "other"),
-    [
-        ("rope", str(ROOT / "ape_cli" / "position" / "rope.py")),
-        ("window", "entry point window = their_scheme:Mine of window-plugin"),
-    ],
-)
-def test_two_of_one_name_are_an_error_that_names_both(tmp_path: Path, name: str, other: str) -> None:
+def test_two_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
     distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
-    theirs = put(tmp_path / "mine", name)
+    theirs = put(tmp_path / "mine", "window")
     done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
     assert done.returncode == 2
     assert "two plug-ins of ape_cli.position have the same name" in done.stderr
-    assert str(theirs) in done.stderr
-    assert other in done.stderr
+    for place in (theirs, "entry point window = their_scheme:Mine of window-plugin"):
+        assert str(place) in done.stderr
 
 
 def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
@@ -102,28 +93,17 @@ def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
     done = ape(tmp_path, "train", "--scheme", "windw", "--task", "copy", path=(tmp_path / "mine",))
     assert done.returncode == 2
     assert "did you mean 'window'?" in done.stderr
-    for place in (ROOT / "ape_cli" / "position", tmp_path / "mine" / "ape_cli" / "position"):
+    for place in (tmp_path / "mine" / "ape_cli" / "position", "entry points ape_cli.schemes"):
         assert str(place) in done.stderr
-    assert "entry points ape_cli.schemes" in done.stderr
 
 
-def test_a_file_that_python_does_not_look_for_is_named(tmp_path: Path) -> None:
-    put(tmp_path, "window")
-    for words in (("train", "--task", "copy", "--scheme"), ("check",)):
-        done = ape(tmp_path, *words, "window", path=())
-        assert done.returncode == 2
-        assert "whose file is ape_cli/position/window.py" in done.stderr
-        assert "begin the command with `PYTHONPATH=.`" in done.stderr
-
-
-@pytest.mark.parametrize("path", [":{root}", "{root}:", "{root}::{root}", "loop:{root}"])
+@pytest.mark.parametrize("path", [":{root}", "{root}::{root}"])
 def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: Path, path: str) -> None:
     """`PYTHONPATH=$PYTHONPATH:/folder` begins with one if the variable was not set."""
     marker = tmp_path / "it was imported"
     for stem in ("torch", "json", "typer", "rich", "shutil"):
         (tmp_path / f"{stem}.py").write_text(f"open({str(marker)!r}, 'w')")
     put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
-    (tmp_path / "loop").symlink_to("loop")
     programs = [["-m", "ape_cli"], ["-P", "-m", "ape_cli"], ["-c", "from ape_cli.__main__ import main; main()"]]
     for program in programs if path == ":{root}" else programs[:1]:
         listed = python(*program, "schemes", where=tmp_path, PYTHONPATH=path.format(root=ROOT)).stdout

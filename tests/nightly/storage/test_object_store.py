@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
-from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, PlaceError, RunError
@@ -30,8 +26,7 @@ from ape_cli.training import trial
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.trainer import Stopped
 from tests.conftest import ape
-from tests.data.test_generation import plan, snapshot
-from tests.data.test_overlap import FEW
+from tests.data.test_generation import snapshot
 from tests.interpreters import started, until
 from tests.nightly.store import Server
 from tests.runs import test_registry
@@ -122,30 +117,6 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
     assert server.objects("ape/broken") == reference
 
 
-def test_the_overlap_of_splits_is_that_of_a_folder(server: Server, tmp_path: Path) -> None:
-    """The sources of shards that were there before an interruption are read from the store."""
-    rows = plan(FEW, shard_rows=40, train=120, validation=30, test=36)
-    one = generation.generate(FEW, rows, tmp_path).manifest
-    out = storage_path(address(server, "overlap"))
-    interrupted(FEW, rows, out, after=100)
-    done = generation.generate(FEW, rows, out)
-    assert 0 < done.written < sum(rows.rows.values())
-    assert done.manifest == one
-    assert one.overlap is not None
-    assert all(one.overlap.values())
-
-
-def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
-    """Row groups are read by ranges, and `open` takes the address as a string."""
-    generation.generate(TASK, PLAN, tmp_path)
-    generation.generate(TASK, PLAN, storage_path(address(server, "batches")))
-    here, there = open_dataset(str(tmp_path)), open_dataset(address(server, "batches"))
-    assert there.name == "batches"
-    assert there.split("train").table().equals(here.split("train").table())
-    one, other = (next(iter(d.split("train").batches(8, seed=1))) for d in (here, there))
-    assert torch.equal(one.labels, other.labels)
-
-
 # Runs
 
 
@@ -194,30 +165,6 @@ def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, m
     assert b"| rope (steps=4) | " in server.objects("ape/tables")["all.md"]
 
 
-def test_the_newest_dataset_at_an_address_is_found_or_made(server: Server) -> None:
-    at = ["--datasets", address(server, "shelf"), "--results", address(server, "shelf-results")]
-    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval", *at]
-    assert "taking reverse at the sizes of preset tiny" in ape(*asked)[1]
-    assert "s3://ape/shelf/reverse-tiny?" in ape(*asked)[1]
-    assert "trained already" in ape(*asked[:-4], "--data", "reverse-tiny", *at)[1]  # by its name there
-
-
-def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of a sweep are separate processes, which open the store themselves."""
-    monkeypatch.chdir(tmp_path)
-    asked = ["sweep", "--schemes", "rope,none", "--data", words, "--preset", "tiny", "--set", "steps=2"]
-    asked += ["--workers", "1", "--json", "--results", address(server, "sweep")]
-    ends = json.loads(ape(*asked)[0])["trials"]
-    assert [(end["state"], end["trained"]) for end in ends] == [("finished", True)] * 2
-    runs = json.loads(ape("runs", "--results", address(server, "sweep"), "--json")[0])
-    assert [(r["scheme"], r["status"], r["dataset"]) for r in runs] == [
-        ("none", "finished", "reverse"),
-        ("rope", "finished", "reverse"),
-    ]
-    assert [end["trained"] for end in json.loads(ape(*asked)[0])["trials"]] == [False, False]
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:
     results = storage_path(address(server, "stopped"))
     with pytest.raises(Stopped):
@@ -240,29 +187,6 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
     assert there["model.safetensors"] == here["model.safetensors"]
     one, other = (t.run.history().drop("seconds") for t in (done, straight))
     assert one.select(other.columns).equals(other)
-
-
-def test_who_comes_second_finds_the_run_finished(server: Server, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes train the same run, and the other one ends first. The second one goes on with its result."""
-    results, finish = storage_path(address(server, "second")), Run.finish
-    kept: dict[str, bytes] = {}
-
-    def late(self: Run, *given: Any) -> bool:
-        with monkeypatch.context() as patched:
-            patched.setattr(Run, "finish", finish)
-            run(words, storage_path(str(results)), existing=ExistingRun.OVERWRITE)
-        kept.update(server.objects(f"ape/second/runs/{self.name}"))
-        return finish(self, *given)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Run, "finish", late)
-        done = run(words, results)
-    assert not done.trained
-    assert done.evaluation is not None
-    (found,) = open_registry(results)
-    assert found.status == "finished"
-    assert server.objects(f"ape/second/runs/{found.name}") == kept
-    assert found.problems() == []
 
 
 @pytest.mark.parametrize("held", [1, 2])
@@ -322,61 +246,26 @@ def test_conditional_writes(server: Server, kind: str) -> None:
     assert not path.exists()
 
 
-def test_google_s_store_as_far_as_a_stand_in_tells(
-    server: Server, reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same dataset, and a run that is trained, stopped, found, resumed, evaluated and reported."""
-    monkeypatch.chdir(tmp_path)
-
-    def at(path: str) -> str:
-        return address(server, f"google/{path}", "gs")
-
-    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
-    (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
-    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
+def test_google_s_store_as_far_as_a_stand_in_tells(server: Server, reference: dict[str, bytes]) -> None:
+    out = storage_path(address(server, "google/same", "gs"))
+    assert generation.generate(TASK, PLAN, out).written == 420
+    (out / "data" / "train-00002-of-00004.parquet").unlink()
+    assert generation.generate(TASK, PLAN, out).written == 100
     assert server.objects("ape/google/same") == reference
-    ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
-    with pytest.raises(Stopped):
-        run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
-    (found,) = open_registry(at("results"))
-    assert found.status == "stopped"
-    done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
-    straight = run(at("shelf/reverse"), tmp_path)
-    assert done.evaluation == straight.evaluation
-    here = snapshot(tmp_path / "runs" / found.name)
-    assert server.objects(f"ape/google/results/runs/{found.name}").keys() == here.keys()
-    assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
-    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
-    assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
-    with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
-        open_dataset(at("x").replace("gs://ape", "gs://nobody-s", 1))
 
 
 # Messages for users
 
 
-def test_a_server_that_never_answers(here: Path) -> None:
-    """A command gives up after 20 seconds, with one message that names the server."""
+def test_a_server_that_never_answers(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command gives up, with one message."""
+    monkeypatch.setattr(object_store, "_SILENCE", timedelta(seconds=2))
+    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 0})
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the system accepts connections, and nobody reads them
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        began = time.monotonic()
         _, said = ape("runs", "--results", f"s3://ape/results?endpoint_override={endpoint}", code=1)
-        assert time.monotonic() - began < 40  # it was two minutes
     assert said.startswith("error: a request to S3 failed at s3://ape\n")
     assert said.count("fix:") == 1
-    assert f"{endpoint}: HTTP error: error sending request, after 20 s" in said
-
-
-@pytest.mark.parametrize("megabytes", [0, 2])
-def test_a_large_upload_may_take_longer(server: Server, monkeypatch: pytest.MonkeyPatch, megabytes: int) -> None:
-    """The server answers after 2 s, which is late for a small request if only 1 s is allowed, and not for a large."""
-    monkeypatch.setattr(object_store, "_SILENCE", timedelta(seconds=1))
-    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 0})
-    path = storage_path(address(server, f"patience/{megabytes}"))
-    with server.holding("PUT", f"/patience/{megabytes}$", 1) as go_on:
-        threading.Timer(2, go_on.set).start()
-        with nullcontext() if megabytes else pytest.raises(PlaceError, match="after 1 s"):
-            files.write_bytes(path, bytes(megabytes << 20))
 
 
 def test_one_clear_message(server: Server, here: Path) -> None:

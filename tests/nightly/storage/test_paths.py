@@ -113,10 +113,3 @@ def test_an_object_is_whole_or_absent(server: Server) -> None:
     with files.local(target) as copy:
         assert copy.read_bytes() == data
     assert not copy.exists()
-
-
-def test_parts_of_an_object_are_read_by_ranges(server: Server) -> None:
-    server.put("ape/ranges", bytes(range(100)))
-    with at(server.endpoint, "ranges").opened() as file:
-        file.seek(90)
-        assert file.read(5) == bytes(range(90, 95))

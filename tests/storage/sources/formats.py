@@ -46,10 +46,8 @@ def record(image: np.ndarray, *labels: int) -> bytes:
 def cifar_10_binary(train: list[Part], test: Part) -> dict[str, bytes]:
     batches = {f"data_batch_{i}.bin": p for i, p in enumerate(train, 1)} | {"test_batch.bin": test}
     files = {name: b"".join(map(record, p.pixels, p.labels)) for name, p in batches.items()}
-    meta = "\n".join(AIRPLANES) + "\n\n"
-    return {f"cifar-10-batches-bin/{name}": content for name, content in files.items()} | {
-        "cifar-10-batches-bin/batches.meta.txt": meta.encode()
-    }
+    files["batches.meta.txt"] = ("\n".join(AIRPLANES) + "\n\n").encode()
+    return {f"cifar-10-batches-bin/{name}": content for name, content in files.items()}
 
 
 def cifar_100_binary(train: Part, test: Part, fine: list[str], coarse: list[str]) -> dict[str, bytes]:
@@ -63,13 +61,6 @@ def cifar_100_binary(train: Part, test: Part, fine: list[str], coarse: list[str]
 
 
 # Folders and archives
-
-
-def folder(root: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    return root
 
 
 def tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> Path:

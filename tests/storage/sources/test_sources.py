@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +30,12 @@ def test_digits(here: Path) -> None:
         open_source("digits", "fine")
 
 
-def test_a_folder_called_digits_has_a_path(here: Path) -> None:
-    formats.parquet(here / "digits/train.parquet", "img", formats.pngs(np.zeros((1, 2, 2), np.uint8)), {"label": [0]})
-    assert open_source("./digits").splits["train"].pixels.shape == (1, 2, 2, 1)
-
-
 def test_what_ape_gen_writes_is_a_source_too(here: Path) -> None:
     train, test = [formats.part(i, 2) for i in range(5)], formats.part(9, 3)
-    formats.folder(here / "cifar", formats.cifar_10_binary(train, test))
+    for split, parts in (("train", train), ("test", [test])):
+        pixels, labels = np.concatenate([p.pixels for p in parts]), [label for p in parts for label in p.labels]
+        names = {"label": formats.AIRPLANES}
+        formats.parquet(here / f"cifar/{split}.parquet", "img", formats.pngs(pixels), {"label": labels}, names)
     ape("gen", "images", "--source", "cifar", "--out", "mine")
     found = open_source("mine")
     assert (found.name, found.classes) == ("cifar-10", formats.AIRPLANES)
@@ -52,31 +49,18 @@ def test_what_ape_gen_writes_is_a_source_too(here: Path) -> None:
     )
 
 
-def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(UsageError, match=r"need scikit-learn\n.*\n.*pip install -c .*constraints.txt -e .*\[image\]'"):
-        open_source("digits")
-
-
-@pytest.mark.parametrize("address", ["s3://bucket/cifar", "gs://bucket/cifar", "https://example.org/x.tar.gz"])
-def test_addresses_are_copied_first(address: str) -> None:
-    with pytest.raises(UsageError, match=rf"must be a local path\n.*{address[:2]}.*://…\n.*copy it here first"):
-        open_source(address)
-
-
-def test_no_name_is_not_the_folder_that_one_is_in() -> None:
-    with pytest.raises(UsageError, match="has no name"):
-        open_source("")
+def test_addresses_are_copied_first() -> None:
+    with pytest.raises(UsageError, match="must be a local path"):
+        open_source("https://example.org/x.tar.gz")
 
 
 def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no such file or folder\n.*cifar\n.*cifar-10-binary\.tar\.gz.*\.parquet"):
+    with pytest.raises(DataError, match="no such file or folder"):
         open_source(str(tmp_path / "cifar"))
     (tmp_path / "notes.txt").write_text("hello")
     for place in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(DataError, match="no images of a known format") as error:
+        with pytest.raises(DataError, match="no images of a known format"):
             open_source(str(place))
-        assert error.value.fix
 
 
 def test_importing_it_imports_no_library_of_images() -> None:

@@ -39,12 +39,6 @@ def test_a_document_worked_out_by_hand() -> None:
     assert list(zip(tree.kind, tree.token, strict=True)) == [("object", "object"), ("key", '"a"'), ("number", "NaN")]
 
 
-@pytest.mark.parametrize("text", ["0", "[]", "{}", '""', "true", "[[], {}]", '[{"a": []}, 1]'])
-def test_small_documents(text: str) -> None:
-    assert nested(*parsed("json", text)) == by_hand(json.loads(text))
-    assert nested(*parsed("json", text, "file")) == by_hand(json.loads(text))
-
-
 def drawn(draw: random.Random, depth: int) -> Any:
     """Returns a random value."""
     kind = draw.randrange(7 if depth else 5)
@@ -85,34 +79,21 @@ def test_an_array_of_objects_with_labels_and_children_is_several_trees() -> None
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"label": ["S"], "children": []}',
-        '{"label": "S", "children": {}}',
-        '{"children": []}',
-        '{"label": "S", "text": "a b"}',
-        '{"label": 1, "spans": [{"label": "T", "start": 0}]}',
-        '[[{"label": "S"}]]',
-        '{"trees": [{"label": "S"}]}',
-        "[]",
-    ],
+    ['{"label": "S", "children": {}}', '{"children": []}', '{"label": "S", "text": "a b"}', '[[{"label": "S"}]]'],
 )
 def test_other_objects_are_objects(text: str) -> None:
     (tree,) = parsed("json", text)
     assert depths(tree) == flat(by_hand(json.loads(text)))
 
 
-MIXED = [
-    ('{"label": "S", "children": [1]}', "the document: it is not a tree with labels\n  got:     '1'"),
-    ('{"label": "S", "children": [{"label": "a", "more": 1}]}', "the document: .*\n.*'more': '1'"),
-    ('{"label": "S", "children": [{"children": []}]}', "the document: .*\n.*{'children': \\[\\]}"),
-    ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .*\n.*'children': 'x'"),
-    ('[{"label": "S"}, {"label": "T", "childs": []}]', "tree 2: .*\n.*'childs'"),
-    ('[{"lable": "S"}, {"label": "T"}]', "tree 1: .*\n.*'lable'"),
-    ('[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]', "tree 2: .*\n.*'label': None"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), MIXED)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"label": "S", "children": [1]}', "the document: it is not a tree with labels\n  got:     '1'"),
+        ('{"label": "S", "children": [{"label": "a", "more": 1}]}', "the document: .*\n.*'more': '1'"),
+        ('[{"label": "S"}, {"label": "T", "childs": []}]', "tree 2: .*\n.*'childs'"),
+    ],
+)
 def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed("json", text)
@@ -123,7 +104,6 @@ def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, messa
 def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[str]) -> None:
     kind = tree_formats.load(name)
     list(kind.trees(texts[0].encode(), "document"))
-    list(kind.trees(texts[0].encode(), "document"))
     with pytest.raises(DataError, match=r"it is (not )?a tree with labels"):
         list(kind.trees(texts[1].encode(), "document"))
 
@@ -133,9 +113,7 @@ def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[st
     [
         ("", "line 1: no valid JSON: Expecting value"),
         ("[1,\n2,]", "line 2: no valid JSON: "),
-        ("[1]\n]", "line 2: .*Extra data"),
         (b"\xff", "line 1: it is not text in the encoding utf-8"),
-        (b"\0" * 1000, "a NUL character"),
     ],
 )
 def test_bad_documents(text: str | bytes, message: str) -> None:

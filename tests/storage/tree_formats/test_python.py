@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
-import warnings
-from pathlib import Path
 
 import pytest
 
 from ape_cli.core.errors import DataError
-from tests.storage.tree_formats.reading import Nested, depths, flat, nested, parsed
+from tests.storage.tree_formats.reading import Nested, nested, parsed
 
 CODE = """
 import a.b as c
@@ -49,13 +46,8 @@ def test_a_function_worked_out_by_hand() -> None:
 
 def test_functions_are_the_outermost_ones() -> None:
     trees = parsed("python", CODE)
-    assert [(tree.kind[0], tree.token[0]) for tree in trees] == [
-        ("AsyncFunctionDef", "f"),
-        ("FunctionDef", "g"),
-        ("FunctionDef", "h"),
-    ]
+    assert [tree.token[0] for tree in trees] == ["f", "g", "h"]
     assert "inner" in trees[2].token
-    assert [tree.document for tree in trees] == [0, 0, 0]
     assert parsed("python", "x = 1") == []
 
 
@@ -69,28 +61,18 @@ def test_a_file_is_a_module() -> None:
     ("code", "kind", "token"),
     [
         ("import a.b as c", "alias", "a.b as c"),
-        ("import a.b", "alias", "a.b"),
         ("from ..a import b", "ImportFrom", "..a"),
         ("from . import b", "ImportFrom", "."),
         ("global a, b", "Global", "a b"),
         ("f(a=1)", "keyword", "a"),
-        ("f(**a)", "keyword", "keyword"),
         ("f'{a!r}'", "FormattedValue", "!r"),
-        ("f'{a}'", "FormattedValue", "FormattedValue"),
         ("b'\\xff'", "Constant", "b'\\xff'"),
-        ("u'a'", "Constant", "'a'"),
-        ("...", "Constant", "Ellipsis"),
         ("1e999", "Constant", "inf"),
         ("0x" + "f" * 5000, "Constant", "0x" + "f" * 5000),
-        ("[a for a in b]", "comprehension", "comprehension"),
         ("[a async for a in b]", "comprehension", "async"),
-        ("try: pass\nexcept A as e: pass", "ExceptHandler", "e"),
         ("match a:\n case {'b': 1, **c}: pass", "MatchMapping", "c"),
         ("match a:\n case A(b=1, c=2): pass", "MatchClass", "b c"),
         ("match a:\n case None: pass", "MatchSingleton", "None"),
-        ("match a:\n case [*b]: pass", "MatchStar", "b"),
-        ("{**a, 'b': 1}", "Dict", "Dict"),
-        ("lambda *, a, b=1: 0", "arguments", "arguments"),
         ("'\\ud800'", "Constant", "'\\ud800'"),
     ],
 )
@@ -100,36 +82,11 @@ def test_tokens(code: str, kind: str, token: str) -> None:
     assert not {"Load", "Store", "Del"} & set(tree.kind)
 
 
-def test_a_package_of_the_standard_library() -> None:
-    files = sorted(Path(json.__file__).parent.rglob("*.py"))
-    assert len(files) >= 5
-    for file in files:
-        (tree,) = parsed("python", file.read_bytes(), "file")
-        module = ast.parse(file.read_bytes())
-        found = [(depth, kind) for depth, kind, _ in depths(tree)]
-        assert found == [(depth, kind) for depth, kind, _ in flat(with_tokens(by_hand(module)))]
-        names = sorted(n.id for n in ast.walk(module) if isinstance(n, ast.Name))
-        assert sorted(t for k, t in zip(tree.kind, tree.token, strict=True) if k == "Name") == names
-        values = sorted(repr(n.value) for n in ast.walk(module) if isinstance(n, ast.Constant))
-        assert sorted(t for k, t in zip(tree.kind, tree.token, strict=True) if k == "Constant") == values
-
-
-def with_tokens(tree: tuple[str, tuple]) -> Nested:
-    return (tree[0], "", tuple(map(with_tokens, tree[1])))
-
-
 def test_declared_encodings() -> None:
     (tree,) = parsed("python", "# -*- coding: latin-1 -*-\nx = 'é'\n".encode("latin-1"), "file")
     assert "'é'" in tree.token
     (tree,) = parsed("python", b"\xef\xbb\xbfx = '\xc3\xa9'", "file")
     assert "'é'" in tree.token
-
-
-def test_no_warning_is_printed() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert parsed("python", "'\\d' is 1\n1 is 1\nx = 1or 2\n", "file")
-    assert not caught
 
 
 DEEP = 10**6
@@ -140,22 +97,11 @@ DEEP = 10**6
     [
         ("def f(:", "line 1: no valid Python"),
         (b"x = '\xe9'", "it is not text in the encoding utf-8|invalid or missing encoding"),
-        (b"x = 1\n" * 500 + b"'\xe9'", "line 501: it is not text"),
         ("# coding: punycode\nx", "which is not supported"),
-        (b"x\0y", "a NUL character"),
         ("(" * DEEP + "1" + ")" * DEEP, "no valid Python|nested"),
-        ("-" * 900_000 + "1", "nested too deeply"),
         ("if a:\n b\n" + "elif a:\n b\n" * 100_000, "nested too deeply"),
     ],
 )
 def test_bad_programs(code: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed("python", code)
-
-
-def test_a_name_of_many_parts() -> None:
-    """Python's parser needs 80 GB for one of 400,000 parts, so only a short one is refused here."""
-    with pytest.raises(DataError, match="line 1: a name of more than 100 parts"):
-        parsed("python", "import " + "a." * 101 + "a")
-    (tree,) = parsed("python", "import " + "a." * 99 + "a", "file")
-    assert tree.token[-1] == "a." * 99 + "a"

@@ -1,8 +1,7 @@
-"""Trees in brackets: the Penn Treebank, Lisp and Scheme, against a recursive reader."""
+"""Trees in brackets: the Penn Treebank, Lisp and Scheme."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -44,40 +43,12 @@ def test_the_penn_treebank() -> None:
     assert nested(second) == tag("#list", tag("NP", tag("NN", "a")), tag("NP", tag("NN", "b")))
 
 
-def test_parents_and_ranks_worked_out_by_hand() -> None:
-    (tree,) = parsed("s-expr", "( (S (NP (DT the) (NN cat)) (VP sat)))")
-    assert tree.parent == [-1, 0, 1, 2, 1, 4, 0, 6]
-    assert tree.ranks() == [0, 0, 0, 0, 1, 0, 1, 0]
-    assert tree.kind == ["S", "NP", "DT", "#atom", "NN", "#atom", "VP", "#atom"]
-    assert tree.token == ["S", "NP", "DT", "the", "NN", "cat", "VP", "sat"]
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [
-        ("(a '(b c) 'd)", tag("a", "'", tag("b", "c"), "'d")),
-        ("()", tag("#list")),
-        ("((a) b)", tag("#list", tag("a"), "b")),
-        ("(a(b)c)", tag("a", tag("b"), "c")),
-        ("( f [x] )", tag("f", "[x]")),
-    ],
+    [("(())", tag("#list")), ("(((a)))", tag("#list", tag("a"))), ("(\n(a))", tag("a"))],
 )
-def test_what_lisp_and_penn_trees_have_in_common(text: str, wanted: Nested) -> None:
-    for name in ("s-expr", "s-expr-lisp", "s-expr-penn"):
-        assert [nested(tree) for tree in parsed(name, text)] == [wanted]
-
-
-@pytest.mark.parametrize("name", ["s-expr", "s-expr-penn"])
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("(())", tag("#list")),
-        ("(((a)))", tag("#list", tag("a"))),
-        ("(\n(a))", tag("a")),
-    ],
-)
-def test_the_pair_around_a_sentence(name: str, text: str, wanted: Nested) -> None:
-    assert [nested(tree) for tree in parsed(name, text)] == [wanted]
+def test_the_pair_around_a_sentence(text: str, wanted: Nested) -> None:
+    assert [nested(tree) for tree in parsed("s-expr-penn", text)] == [wanted]
     (lisp,) = parsed("s-expr-lisp", text)
     assert len(lisp.parent) == text.count("(") + text.count("a") - ("a" in text)
 
@@ -85,13 +56,9 @@ def test_the_pair_around_a_sentence(name: str, text: str, wanted: Nested) -> Non
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("(S (: ;) (. ;-) )", tag("S", tag(":", ";"), tag(".", ";-"))),
-        (
-            "(S (NN a;b) (; ;) (NN ;x)\n(DT y))",
-            tag("S", tag("NN", "a;b"), tag(";", ";"), tag("NN", ";x"), tag("DT", "y")),
-        ),
+        ("(S (NN a;b) (; ;)\n(DT y))", tag("S", tag("NN", "a;b"), tag(";", ";"), tag("DT", "y"))),
         ('(S (\'\' ") (NN "a b"))', tag("S", tag("''", '"'), tag("NN", '"a', 'b"'))),
-        ("(S (SYM #|) (SYM |) (SYM \\))", tag("S", tag("SYM", "#|"), tag("SYM", "|"), tag("SYM", "\\"))),
+        ("(S (SYM #|) (SYM \\))", tag("S", tag("SYM", "#|"), tag("SYM", "\\"))),
     ],
 )
 def test_penn_trees_have_no_comments_and_no_strings(text: str, wanted: Nested) -> None:
@@ -102,25 +69,17 @@ def test_penn_trees_have_no_comments_and_no_strings(text: str, wanted: Nested) -
     ("text", "wanted"),
     [
         ('(f "a (b\\" c" 1) ; text (\n', tag("f", '"a (b\\" c"', "1")),
-        ('(f " a (" ")" "" "\n;")', tag("f", '" a ("', '")"', '""', '"\n;"')),
         ('("" x)', tag('""', "x")),
-        ("(a b) ; a comment (\r", tag("a", "b")),
-        ("(let ((x 1)) ; a comment (\n x)", tag("let", tag("#list", tag("x", "1")), "x")),
-        ("(a;)\n b)", tag("a", "b")),
         ("(; the label follows\n a ;;) b\n)", tag("a")),
         (r"(f #\( #\) #\; #\"x)", tag("f", r"#\(", r"#\)", r"#\;", r"#\"x")),
         (r"(f #\| #\  #\space #\\)", tag("f", r"#\|", r"#\ ", r"#\space", r"#\\")),
         ('(a #| (b #| ; |# ) " |# c)', tag("a", "c")),
-        ("#| ( |# (#| b |# a)", tag("a")),
         ("#!/usr/bin/sbcl --script (\n(a)", tag("a")),
         ("#!/usr/bin/guile -s (\n!#\n(a #! (b !# c #!eof)", tag("a", "c", "#!eof")),
         ('#;(b (c)) (a #;(b) #;b #;\'b #; "b)" c)', tag("a", "c")),
-        ("(#;b a #;#;b c d)", tag("a", "d")),
         ("(a #;'(b c) #;#(b) #;(b #;c) d)", tag("a", "d")),
         ("(|a (b| c\\(d x|;|y)", tag("|a (b|", "c\\(d", "x|;|y")),
         ("(a #(1 2) #'b `(c ,d ,@e))", tag("a", "#", tag("1", "2"), "#'b", "`", tag("c", ",d", ",@e"))),
-        ("(a '\" f\" '#\\()", tag("a", '\'" f"', "'#\\(")),
-        ("(memq (car a) '(@ @@))", tag("memq", tag("car", "a"), "'", tag("@", "@@"))),
         ("(eq? a '@)", tag("eq?", "a", "'@")),
         ('(a #"b c" #p"d (")', tag("a", '#"b c"', '#p"d ("')),
         ('(a"b""c"d)', tag("a", '"b"', '"c"', "d")),
@@ -139,13 +98,16 @@ def test_square_brackets_are_brackets_of_scheme() -> None:
             parsed("s-expr-scheme", text)
 
 
-SUFFIXES = {"lisp": ("lisp", "sexp", "sexpr"), "scheme": ("scm",), "penn": ("mrg", "ptb", "psd")}
-
-
-@pytest.mark.parametrize(("rules", "suffix"), [(rules, each) for rules, of in SUFFIXES.items() for each in of])
-def test_the_suffix_tells_the_rules(tmp_path: Path, rules: str, suffix: str) -> None:
-    text = '(a " b" [c])' if rules == "scheme" else '(a ;"\n b")' if rules == "penn" else '(a " b" [c]) ; ('
-    (tmp_path / f"x.{suffix.upper()}").write_text(text)
+@pytest.mark.parametrize(
+    ("rules", "suffix", "text"),
+    [
+        ("lisp", "SEXP", '(a " b" [c]) ; ('),
+        ("scheme", "scm", '(a " b" [c])'),
+        ("penn", "mrg", '(a ;"\n b")'),
+    ],
+)
+def test_the_suffix_tells_the_rules(tmp_path: Path, rules: str, suffix: str, text: str) -> None:
+    (tmp_path / f"x.{suffix}").write_text(text)
     source = read_trees(str(tmp_path))
     assert source.formats == ["s-expr"]  # as before there were rules, so that data sets keep their parameters
     assert [nested(tree) for _, _, tree in source.trees] == [nested(*parsed(f"s-expr-{rules}", text))]
@@ -164,26 +126,10 @@ def test_without_a_suffix_nothing_is_guessed(tmp_path: Path) -> None:
         tree_formats.load("s-expr-perl")
 
 
-def drawn(draw: random.Random, depth: int) -> tuple[str, Nested]:
-    """Returns a random expression with a label, and its tree."""
-    label = f"L{draw.randrange(9)}"
-    parts: list[tuple[str, Nested]] = []
-    for _ in range(draw.randrange(4)):
-        word = f"w{draw.randrange(9)}"
-        parts.append(drawn(draw, depth - 1) if depth and draw.random() < 0.6 else (word, leaf(word)))
-    space = " " * draw.randrange(1, 3)
-    return f"({label}{space}{space.join(text for text, _ in parts)})", tag(label, *(tree for _, tree in parts))
-
-
-def test_random_expressions_are_read_back() -> None:
-    draw = random.Random(5)
-    made = [drawn(draw, 6) for _ in range(200)]
-    trees = parsed("s-expr", "\n".join(text for text, _ in made))
-    assert [nested(tree) for tree in trees] == [tree for _, tree in made]
-    (document,) = parsed("s-expr", "".join(text for text, _ in made), "document")
-    assert nested(document) == ("document", "document", tuple(tree for _, tree in made))
-    (file,) = parsed("s-expr", "".join(text for text, _ in made), "file")
-    assert nested(file)[2] == nested(document)[2]
+def test_units() -> None:
+    trees = [nested(tree) for tree in parsed("s-expr", "(a b)(c)")]
+    for unit in ("document", "file"):
+        assert nested(*parsed("s-expr", "(a b)(c)", unit)) == (unit, unit, tuple(trees))
 
 
 @pytest.mark.parametrize(
@@ -193,12 +139,8 @@ def test_random_expressions_are_read_back() -> None:
         ("\n(a))", "line 2: a closing bracket without"),
         ("(a)\nb", "line 2: text outside of brackets"),
         ('(a\n"b)', "line 2: a quotation mark is not closed"),
-        ("(a\n|b)", r"line 2: `\|` is not closed"),
         ("(a\n#|b |# #| #| |#)", "line 2: a comment is not closed"),
-        ("(a\n#! b)", "line 2: a comment is not closed"),
         ("(a\n#;)", "line 2: no expression follows"),
-        ("(a)\n#;(", "line 2: no expression follows"),
-        (b"(\xff)", "it is not text"),
         ('(a "' + "\\" * 10**6, "a quotation mark is not closed"),
         ("(a " + "#;" * 10**5, "maximum recursion depth exceeded|no expression follows"),
     ],

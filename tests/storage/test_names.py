@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.core.validation import LONGEST_NAME, checked_name
+from ape_cli.storage.paths import LONGEST_NAME, checked_name
 
 
 @pytest.mark.parametrize("name", ["copy", "tree-copy", "c3", "a.b_c-D", "9", "x" * LONGEST_NAME])
