@@ -26,9 +26,9 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from ape_cli.core.errors import ApeError, RunError, UsageError, error_text, unknown
+from ape_cli.core.errors import ApeError, RunError, UsageError, brief, error_text, unknown
 
 T = TypeVar("T")
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # names become parts of paths, and lists of names have commas
@@ -261,8 +261,10 @@ def by_file(file: str) -> type | None:
 def check_class(found: type, part: str) -> None:
     """Check that the methods of a user's own class take the arguments of those of ape that they override.
 
-    `part`: the kind and the name of the class, for messages. Raises `ApeError`.
+    The attributes of the class must have the types of those of ape. `part`: the kind and the name of the class, for
+    messages. Raises `ApeError`.
     """
+    _check_attributes(found, part)
     for base in filter(is_user_class, found.__mro__):
         for name, method in vars(base).items():
             parents = (vars(parent).get(name) for parent in base.__mro__[1:] if not is_user_class(parent))
@@ -280,6 +282,23 @@ def check_class(found: type, part: str) -> None:
                 got = f"{_names(method)} ({code.co_filename}, line {code.co_firstlineno})"
                 what, allowed = f"`{name}` of {part} takes other arguments", _names(overridden)
                 raise ApeError(what, got=got, allowed=allowed, fix="correct the file") from None
+
+
+def _check_attributes(found: type, part: str) -> None:
+    """Check the types of the attributes that a user's own class sets. Raises `ApeError` if one is of another type."""
+    from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError  # slow to import
+
+    own = {name: value for base in filter(is_user_class, reversed(found.__mro__)) for name, value in vars(base).items()}
+    for parent in found.__mro__:
+        with suppress(NameError, AttributeError, PydanticSchemaGenerationError):  # types that only a checker knows
+            hints = {} if is_user_class(parent) else get_type_hints(parent)
+            for name, hint in hints.items():
+                if name in own and get_origin(hint) is ClassVar and not hasattr(own[name], "__get__"):
+                    try:
+                        TypeAdapter(get_args(hint)[0]).validate_python(own[name])
+                    except ValidationError:
+                        what, allowed = f"`{name}` of {part} has another type", str(get_args(hint)[0])
+                        raise ApeError(what, got=brief(own[name]), allowed=allowed, fix="correct the file") from None
 
 
 def _names(method: Callable[..., Any]) -> str:

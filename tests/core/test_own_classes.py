@@ -9,6 +9,9 @@ import pytest
 from ape_cli.core.errors import ApeError
 from ape_cli.core.plugins import check_class
 from ape_cli.data.position_maps import PositionSampler
+from ape_cli.position import Scheme
+from ape_cli.reports.views import View
+from ape_cli.storage.tree_formats import TreeFormat
 from ape_cli.training.loggers import MetricLogger
 
 
@@ -31,10 +34,21 @@ def test_other_arguments_are_refused(base: type, name: str, wrong: Any, allowed:
     assert caught.value.allowed == allowed
 
 
+@pytest.mark.parametrize(
+    ("base", "name", "wrong"),
+    [(View, "unused", "metric"), (TreeFormat, "suffixes", ".txt"), (Scheme, "bounded", "maybe")],
+)
+def test_an_attribute_of_another_type_is_refused(base: type, name: str, wrong: object) -> None:
+    with pytest.raises(ApeError, match=f"`{name}` of thing 'mine' has another type"):
+        check_class(own(base, **{name: wrong}), "thing 'mine'")
+
+
 def test_other_ways_to_write_the_same_are_accepted() -> None:
     for base, attributes in (
         (MetricLogger, {"log": lambda self, number, values: None, "close": lambda self, *more: None}),
         (MetricLogger, {"log": staticmethod(lambda step, metrics: None), "__init__": lambda self: None}),
         (PositionSampler, {"capacity": lambda self, sources, joined, up=1: None}),
+        (View, {"unused": ["metric"], "title": "A title"}),
+        (Scheme, {"bounded": property(lambda self: True)}),
     ):
         check_class(own(base, **attributes), "thing 'mine'")
