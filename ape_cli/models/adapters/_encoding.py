@@ -5,9 +5,11 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head, C factors of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,6 +23,8 @@ from ape_cli.structure import Seq
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]  # of a module, by place and by name
 Given = tuple[Tensor | None, Tensor | None]  # the positions of `Encoding.at`
+# by encoding, in this thread or task
+_given: ContextVar[Mapping[nn.Module, Given]] = ContextVar("positions", default=MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -42,30 +46,38 @@ class Encoding(nn.Module):
         """Keep the scheme as a part of the model."""
         super().__init__()
         self.scheme = scheme
-        self._given: Given = (None, None)
+        self._open: dict[int, Given] = {}  # of all threads; a compiled model reads it, as it cannot read `_given`
 
     @contextmanager
     def at(self, positions: Tensor, target_positions: Tensor | None = None) -> Iterator[None]:
         """Within the block, tokens are at these positions: int64 [B or 1, N], or [B or 1, N, C] for a product.
 
         A start token is at position 0. Fewer tokens take the first positions, so that a model can generate token by
-        token. `target_positions` are the positions of the decoder of a T5.
+        token. `target_positions` are the positions of the decoder of a T5. Each thread and each asynchronous task has
+        positions of its own. A compiled model takes positions from one thread at a time.
 
             with encoding.at(torch.tensor([[1, 2, 3, 6, 7]])):  # five nodes of a binary tree
                 model(input_ids)
         """
-        before, self._given = self._given, (positions, target_positions)
+        given = positions, target_positions
+        before = _given.set({**_given.get(), self: given})
+        self._open[id(given)] = given
         try:
             yield
         finally:
-            self._given = before
+            del self._open[id(given)]
+            _given.reset(before)
 
     def positions(self, count: int, usual: Tensor, *, target: bool = False) -> Tensor:
         """The positions of `count` tokens: those that `at` was given, else the usual ones. int64 [B or 1, N (, C)]
 
         Raises `UsageError` if there are too few, or none for a structure that is no sequence.
         """
-        positions = self._given[target]
+        if torch.compiler.is_dynamo_compiling():
+            given = [(None, None), *self._open.values()][-1]
+        else:
+            given = _given.get().get(self, (None, None))
+        positions = given[target]
         if positions is None:
             if self.scheme.structure != Seq():
                 arguments = "positions, target_positions" if target else "positions"
