@@ -70,8 +70,6 @@ class Sized(Task):
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options. Raises `UsageError` if `sizes` is given together with an option that it replaces."""
         both = " and ".join(f"`{name}`" for name in cls.replaced_by_sizes() if name in options)
-        if "sizes" in options and not options["sizes"]:
-            raise UsageError("bad `sizes`", got=repr(options["sizes"]), allowed="at least one size", fix="leave it out")
         if both and options.get("sizes"):
             raise UsageError(f"`sizes` replaces {both}", got="both", fix=f"leave `sizes` out, or {both}")
 
@@ -84,10 +82,6 @@ class Sized(Task):
         if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MAX_SIZES:
             allowed = f"up to {_MAX_SIZES} different sizes, whole numbers"
             raise UsageError("bad sizes", got=brief(sizes), allowed=allowed, fix="give a list such as 1-20,30,40")
-        low, high, why = self.limits
-        if outside := [size for size in sizes if not low <= size <= high]:
-            got, allowed = ", ".join(map(str, outside[:5])), f"sizes from {low} to {high}{why}"
-            raise UsageError("bad `sizes`", got=got, allowed=allowed, fix="leave these out")
         object.__setattr__(self, "sizes", tuple(sorted(sizes)))
         if self.sizes:
             _ = self.parts  # the constructor of each checks it

@@ -167,15 +167,6 @@ def test_level_order_is_seen() -> None:
     assert not trees.in_level_order(offsets, np.array([1, 2, 3, 1, 7, 6, 1]))
 
 
-@pytest.mark.parametrize("k", [2, 3, 31])
-def test_the_deepest_trees_that_binarise(k: int) -> None:
-    """The last path of 62 // k steps has k binary steps for each of its own, and these still fit."""
-    tree = structure.Tree(k)
-    last = np.array([tree.level_start(62 // k + 1) - 1])
-    binary = trees.binarise(last, k)
-    assert structure.Tree(2).level(binary).tolist() == [62 // k * k]
-
-
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_linearisations_of_any_branching(k: int) -> None:
     """Compared with recursion, and with several keys as with one, because deep paths do not fit into one key."""

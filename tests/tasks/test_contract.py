@@ -73,6 +73,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("ring-shift", {"sizes": (5,)}, "no sizes to choose from"),
     ("repeat", {"repeats": 100_000}, "too many symbols of a target"),
     ("tree-copy", {"branching": 3, "depth_mean": 15, "binarise": True}, r"at most 20 \(the deepest tree"),
+    ("copy", {"sizes": (3, 60_001)}, "a mean from 1"),
     ("tree-copy", {"branching": 20, "depth_mean": 6}, "too many nodes"),
     ("tree-copy", {"binarise": 1}, "true or false"),
     ("tree-rotate", {"rotation": "right", "depth_mean": 30}, "at most 31"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from ape_cli import tasks
 from tests import recursive
-from tests.tasks.contract import FORMS, ROWS, check_uniform, count_of, in_splits, rows, sides
+from tests.tasks.contract import FORMS, ROWS, count_of, in_splits, rows, sides
 
 OPS = ["subtree", "node", "parent", "ancestor"]
 
@@ -96,14 +95,6 @@ def test_questions_are_drawn_as_documented() -> None:
         assert abs(np.mean(found) - 0.5) < 4 * (1 / 12 / (ROWS / 4)) ** 0.5, op
         assert min(found) < 0.1, op
         assert max(found) > 0.9, op
-
-
-def test_pairs_are_uniform_below_different_children() -> None:
-    """Trees of depth 1 with three branches: each ordered pair of different children has the chance 1/6."""
-    found = check("breadth", "path", "train", sizes=(2,), branching=3, vocabulary=12)
-    counts = Counter(tuple(a[0] for a in source[1][1:]) for source, row in found if row["op"] == "ancestor")
-    assert all(one != other for one, other in counts)
-    check_uniform(counts, 6)
 
 
 @pytest.mark.parametrize(("k", "depth"), [(2, 61), (3, 38)])
