@@ -235,6 +235,24 @@ def test_scaled_rope_is_carried_over(given: dict[str, Any], base: float, tmp_pat
         assert (other(tokens).logits - expected).abs().max() > 1
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "proportional", "partial_rotary_factor": 0.5},
+        YARN | {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
+    ],
+    ids=str,
+)
+def test_other_types_of_rope_are_refused(given: dict[str, Any]) -> None:
+    """Other schemes replace them."""
+    model = llama(rope_parameters=given | {"rope_theta": 10_000.0})
+    with pytest.raises(UsageError, match=rf"{given['rope_type']}[\s\S]*linear, llama3, yarn[\s\S]*a scheme other"):
+        adapters.use_scheme(model, "rope")
+    adapters.use_scheme(model, "alibi")
+    assert model(ids(N)).logits.isfinite().all()
+
+
 @pytest.mark.parametrize("name", ["rope", "matrix-power", "alibi", "sinusoidal", "t5", "fire"])
 def test_a_model_on_the_meta_device(name: str, tmp_path: Any) -> None:
     """`from_pretrained` builds models there. A scheme without parameters can be put in, and others are refused.
@@ -303,6 +321,39 @@ def test_its_parameters_are_saved_once(tmp_path: Any) -> None:
         assert not torch.allclose(other(**words).logits, model(**words).logits)
 
 
+@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated")
+@pytest.mark.parametrize(("name", "expression"), READS)
+@pytest.mark.parametrize("family", [llama, t5])
+def test_gradient_checkpointing(family: Any, name: str, expression: str) -> None:
+    """The gradients of all parameters, of the scheme too, are those without it, both ways, with dropout."""
+    model = family(**({"attention_dropout": 0.3} if family is llama else {"dropout_rate": 0.3})).train()
+    if is_refused(model, name, expression):
+        return
+    encoding = changed(model, name, expression)
+    at, tokens = places(expression, 2, N), ids(N)
+
+    def gradients() -> list[Tensor | None]:
+        torch.manual_seed(7)
+        model.zero_grad()
+        with encoding.at(at, at[:, :M]):
+            model(
+                input_ids=tokens, attention_mask=MASK, labels=tokens if family is llama else ids(M, 4)
+            ).loss.backward()
+        return [p.grad for p in model.parameters()]
+
+    expected = gradients()
+    learned = {id(p) for p in encoding.parameters()}
+    assert all(p.grad is not None for p in model.parameters() if id(p) in learned)
+    for reentrant in (False, True):
+        model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        for found, grad in zip(gradients(), expected, strict=True):
+            assert (found is None) == (grad is None)
+            assert grad is None or torch.allclose(found, grad, atol=1e-9), reentrant
+        layers = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False)]
+        assert len(layers) >= 2
+        assert all(m._gradient_checkpointing_func.keywords == {"use_reentrant": reentrant} for m in layers)
+
+
 @pytest.mark.parametrize("name", ["t5", "alibi", "rope", "orthogonal-seq", "contextual", "none"])
 def test_padding_on_the_left(name: str) -> None:
     """Padding changes nothing for the tokens behind it, and a query that sees only padding gets 0."""
@@ -324,6 +375,19 @@ def test_padding_on_the_left(name: str) -> None:
         assert torch.allclose(found[:1, count:], alone, atol=tolerance, rtol=tolerance)
         found[mask.bool()].square().sum().backward()
         assert all(p.grad is None or p.grad.isfinite().all() for p in (*model.parameters(), *encoding.parameters()))
+
+
+def test_a_source_of_padding_alone() -> None:
+    """The decoder of a T5 gets 0 from such a source, so what is in it does not count."""
+    for name in ("t5", "alibi", "orthogonal-seq"):
+        model = t5()
+        changed(model, name, "seq")
+        mask, target = torch.tensor([[0] * N, [1] * N]), ids(M, 4)
+        one, other = (model(input_ids=ids(N, seed), attention_mask=mask, labels=target) for seed in (3, 8))
+        assert torch.allclose(one.logits[0], other.logits[0], atol=1e-12)
+        assert not torch.allclose(one.logits[1], other.logits[1], atol=1e-3)
+        grads = torch.autograd.grad(one.loss, list(model.parameters()), allow_unused=True)
+        assert all(g is None or g.isfinite().all() for g in grads)
 
 
 def test_what_cannot_be_used_is_refused() -> None:
