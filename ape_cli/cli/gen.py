@@ -151,7 +151,7 @@ def gen(
 def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, Any]:
     """The orders and the options of the task that the command line gives, as options of their own or with --set.
 
-    Raises `UsageError` if an option is given twice.
+    Raises `UsageError` if an option is given twice, or if one of the task has the name of one of the command.
     """
     from ape_cli import tasks
     from ape_cli.runs.config import parse_settings
@@ -166,6 +166,10 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
         both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
     known = tasks.options_of(tasks.load(ctx.params["task"]))
+    own = {name for parameter in ctx.command.params for name in parameter.opts}
+    if taken := [name for name in known if flag(name) in own]:
+        what = f"an option of task {ctx.params['task']} has the name of an option of the command"
+        raise UsageError(what, got=taken[0], fix="rename it in the file of the task")
     floats = {name for name, item in known.items() if item.kind == "float"}
     # so that the manifest says 8.0, however the number was typed
     return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}

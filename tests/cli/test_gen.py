@@ -38,7 +38,6 @@ class Stutter(Words):
 
 
 def test_every_option_of_a_task_is_an_option_of_gen_for_this_task() -> None:
-    """An option that the command has itself, such as `seed`, can be set with --set."""
     assert "--length-mean" not in ape("gen", "--help")[0]
     for task in tasks.names():
         shown = re.sub(r"\s+", " ", ape("gen", task, "--help")[0]).replace("- ", "-")

@@ -7,7 +7,6 @@ import re
 import pytest
 import typer
 
-from ape_cli import tasks
 from ape_cli.cli import app
 from ape_cli.cli.options import OTHER
 from tests.conftest import ape
@@ -51,12 +50,3 @@ def test_each_option_of_a_long_command_is_in_a_named_group(name: str) -> None:
         context.meta["ape_cli.words"] = []
         flags = {flag for option in command.get_params(context) for flag in option.opts if flag.startswith("--")}
     assert sorted(re.findall(r"^  (?:-h, )?(--[\w-]+)", shown, flags=re.M)) == sorted(flags)
-
-
-def test_help_beside_a_task_shows_only_its_options() -> None:
-    task = "tree-query"
-    shown = sections(ape("gen", task, "--help")[0])["Options of tasks"]
-    flags = re.findall(r"^  --([\w-]+)", "\n".join(shown), flags=re.M)
-    own = [option.name.replace("_", "-") for option in tasks.options_of(tasks.load(task)).values()]
-    assert sorted(flags) == sorted(["set", *own])
-    assert f"[{task}" not in " ".join(shown)

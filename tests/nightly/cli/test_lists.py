@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from ape_cli.cli import app
 from ape_cli.evaluation import profiling
-from tests.cli.test_lists import run
 
 
 def test_costs_are_counted_and_timed() -> None:
@@ -17,15 +13,3 @@ def test_costs_are_counted_and_timed() -> None:
     assert found.time_ratio > 0
     none = profiling.measure("none", rounds=1)
     assert (none.parameters, none.extra_memory_mib, none.memory_ratio) == (0, 0.0, 1.0)
-
-
-def test_check_prints_errors_and_ends_well() -> None:
-    done = run(app, ["check", "rope", "linear"])
-    assert done.exit_code == 0, done.output
-    assert "composition" in done.stdout
-    assert "relative" in done.stdout
-    answer = json.loads(run(app, ["check", "rope", "linear", "--json"]).stdout)
-    assert {f["subject"] for f in answer} == {"rope", "linear"}
-    assert all(f["holds"] for f in answer)
-    errors = [f for f in answer if f["law"] not in ("uniqueness", "reach", "locality", "distance") and f["float64"]]
-    assert all(f["float64"] <= 1e-9 and f["float32"] <= 1e-4 for f in errors)

@@ -11,7 +11,6 @@ from types import ModuleType
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import executors
 from ape_cli.core.errors import left_out
 from ape_cli.reports import views
 from ape_cli.reports.document import read
@@ -44,20 +43,6 @@ class Mine(View):
     def tables(self, result, *, interval=False):
         rows = [("a", ["3"])]
         return [Table("Title", ["A note."], ["steps"], rows, "")]
-"""
-TASK = """
-import pyarrow as pa
-from ape_cli.tasks import BaseTask
-
-class Mine(BaseTask):
-    structure, id_names, mean_size, mean_tokens = "seq", ["<pad>", "<sos>", "<eos>", "a"], 1.0, 1.0
-    def sample_counted(self, *, rows, split, seed):
-        if len(rows) > 20:
-            1 / 0
-        one = [[3]] * len(rows)
-        at = [[0]] * len(rows)
-        columns = [list(rows), one, at, one, at, [1] * len(rows), [None] * len(rows)]
-        return pa.table(columns, schema=self.columns), len(rows)
 """
 TRAIN = ["train", "--scheme", "none", "--task", "copy", "--preset", "tiny", "--set", "steps=12", "--no-eval"]
 Write = Callable[..., None]
@@ -124,16 +109,3 @@ def test_an_own_view_that_fails_is_named_and_the_others_stay(own: Write, trained
             page = read(open_registry(trained), views.load("scores"), Options(style="html"))
         assert [line for line in lines if line.startswith(f"mine: {message}")]
         assert {part.view.name for part in page.parts} >= {"scores", "by-size"}
-
-
-def test_an_own_task_that_fails_while_it_is_generated_is_named(own: Write) -> None:
-    """Also one that is no `Task`, beyond the rows that are checked, and in a process of an executor."""
-    own(tasks, TASK)
-    assert "`sample_counted` of task 'mine' failed" in ape("gen", "mine", "--n", "50", code=1)[1]
-    ape("gen", "mine", "--n", "20", "--n-validation", "5", "--n-test", "5")
-    sent = executors.outcome(executors.Job("a shard", rows_of, (tasks.make("mine"),)), 0, print, bool)
-    assert str(sent.value).startswith("`sample_counted` of task 'mine' failed")
-
-
-def rows_of(context: executors.JobContext, task: tasks.BaseTask) -> None:
-    task.sample_counted(rows=range(50), split="train", seed=1)
