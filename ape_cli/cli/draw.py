@@ -9,7 +9,20 @@ import typer
 
 from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import draw, print_note, shown
-from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, listing, option, path
+from ape_cli.cli.options import (
+    MODEL,
+    OUTPUT,
+    PICTURE,
+    PLACES,
+    TRAINED,
+    Folders,
+    Place,
+    flags_of,
+    listing,
+    option,
+    path,
+    refuse_idle,
+)
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 
@@ -113,8 +126,9 @@ def picture(
     if run is None and kind.needs != "scheme":
         raise UsageError(f"the view {kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN")
     without_effect = flags_of(model) if run else []  # a run decides what its model is
-    for flag in without_effect + (flags_of(places) if kind.needs == "attention" else flags_of(sample)):
-        raise UsageError(f"{flag} has no effect", got=f"{flag} with {view}", fix="leave it out, or choose another view")
+    without_effect += flags_of(places) if kind.needs == "attention" else flags_of(sample)
+    without_effect += [] if kind.from_one_node else flags_of(Places(node=places.node))
+    refuse_idle(*((True, flag, f"with {view}") for flag in without_effect))
     if run is not None:
         material = _of_chosen_run(run, scheme, kind, places, sample, folders)
     elif scheme is not None:
@@ -194,6 +208,11 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
         max_size=chosen.max_size or max(1, int((structure.level(at) if isinstance(structure, Tree) else at).max())),
         decay=chosen.decay,
         **chosen.scheme_options,
+    )
+    of, given = scheme.properties, flags_of(options)
+    refuse_idle(
+        ("--seed" in given and not of.learnable, "--seed", f"with {name}, which has no weights"),
+        ("--heads" in given and of.injection == "embeddings", "--heads", f"with {name}, which acts on embeddings"),
     )
     title = f"{name}{_about(scheme, settings)}"
     if scheme.properties.learnable:

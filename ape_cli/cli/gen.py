@@ -18,6 +18,7 @@ from ape_cli.cli._app import Command, command, last_word
 from ape_cli.cli.console import print_json, print_note, print_result, shown
 from ape_cli.cli.options import (
     DATA,
+    DATASETS,
     EXECUTION,
     EXISTING,
     OUTPUT,
@@ -29,6 +30,7 @@ from ape_cli.cli.options import (
     flag,
     option,
     path,
+    refuse_idle,
 )
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.core.plugins import places
@@ -120,6 +122,12 @@ def gen(
     from ape_cli.data import generation, overlap
 
     chosen = tasks.make(task, **given_options(ctx, options))
+    source = f"with {task}, whose source is read by one process"
+    refuse_idle(
+        (options.to is not None and folder.datasets != DATASETS, "--datasets", f"with --out {options.to}"),
+        (chosen.fixed_rows and options.workers not in (None, 1), "--workers", source),
+        (chosen.fixed_rows and options.engine != "local", "--engine", source),
+    )
     target = options.to or folder.datasets / chosen.title
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}
     plan = generation.plan(chosen, seed=options.seed, rows=given_rows, shard_rows=options.shard_rows)

@@ -20,7 +20,7 @@ from ape_cli.cli.console import (
     shown,
     ticker,
 )
-from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
+from ape_cli.cli.options import EXECUTION, THREADS, Json, flag, refuse_idle
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, pick
 
@@ -90,6 +90,10 @@ def schemes(
     from ape_cli.models.device import choose_device
     from ape_cli.runs.config import MODELS
 
+    refuse_idle(
+        (threads is not None and not (measure or algebra), "--threads", "without --measure or --algebra"),
+        (model is not None and not measure, "--model", "without --measure"),
+    )
     if model is not None:
         pick("model", model, MODELS)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_
 import typer
 
 from ape_cli.cli.console import print_names, print_note
-from ape_cli.core.errors import ApeError, messages_to
+from ape_cli.core.errors import ApeError, UsageError, messages_to
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
 if TYPE_CHECKING:
@@ -62,6 +62,16 @@ def option(help_text: str, *flags: str, default: Any = None, panel: str | None =
 def path(help_text: str, *flags: str, metavar: str = "DIR", panel: str | None = None, default: Any = None) -> Any:
     """An `option` for a local folder or file, or an address in an object store."""
     return option(help_text, *flags, default=default, panel=panel, metavar=metavar, parser=place)
+
+
+def refuse_idle(*options: tuple[bool, str, str]) -> None:
+    """Refuse options without effect. `options`: for each, whether it has none, its flag, and beside what it has none.
+
+    Raises `UsageError` for the first of them.
+    """
+    for idle, name, beside in options:
+        if idle:
+            raise UsageError(f"{name} has no effect", got=f"{name} {beside}", fix="leave it out")
 
 
 def listing(package: str) -> Callable[[bool], None]:

@@ -9,7 +9,18 @@ from typing import ClassVar
 
 from ape_cli.cli._app import command, note_changed
 from ape_cli.cli.console import draw, print_note
-from ape_cli.cli.options import FORMAT, SCORES, Json, Place, ResultsFolder, RunFilter, listing, option, path
+from ape_cli.cli.options import (
+    FORMAT,
+    SCORES,
+    Json,
+    Place,
+    ResultsFolder,
+    RunFilter,
+    listing,
+    option,
+    path,
+    refuse_idle,
+)
 from ape_cli.cli.sweep import sweep_runs
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.slow_steps import slow_step
@@ -104,6 +115,12 @@ def report(
         counts=not form.no_counts,
         bold=form.bold,
     )
+    refuse_idle(
+        (form.bold and options.style != "latex", "--bold", f"with --format {options.style}"),
+        (form.no_counts and form.plots is None, "--no-counts", "without --plots"),
+        (bool(form.plot_format) and form.plots is None, "--plot-format", "without --plots"),
+        (as_json and form.style not in (None, "json"), "--json", f"with --format {form.style}"),
+    )
     check(chosen, options)
     kinds = _plot_kinds(form)
     drawn = bool(kinds) or options.style == "html"
@@ -149,10 +166,8 @@ def _style(form: FormatOptions, as_json: bool) -> str:
 
 
 def _plot_kinds(form: FormatOptions) -> list[str]:
-    """The formats of the plots; an empty list without --plots. Raises `UsageError` if they are not valid."""
+    """The formats of the plots; an empty list without --plots. Raises `UsageError` for an unknown one."""
     from ape_cli.reports import plots
 
     kinds = [pick("plot format", kind, plots.FORMATS) for kind in form.plot_format or []]
-    if kinds and form.plots is None:
-        raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
     return list(dict.fromkeys(kinds)) or ([] if form.plots is None else ["svg"])

@@ -22,6 +22,7 @@ from ape_cli.cli.options import (
     flags_of,
     option,
     path,
+    refuse_idle,
 )
 from ape_cli.cli.sweep import sweep_runs
 from ape_cli.core.errors import RunError, UsageError
@@ -77,10 +78,13 @@ def runs(
     from ape_cli.runs.registry import open_registry
 
     if packing.unpack is not None:
-        if given := [*flags_of(which), *flags_of(listing), *(["--pack"] if packing.pack else [])]:
-            raise UsageError("--unpack adds all runs of a file", got=f"--unpack with {given[0]}", fix="leave it out")
+        given = [*flags_of(which), *flags_of(listing), *(["--pack"] if packing.pack else [])]
+        refuse_idle(*((True, flag, "with --unpack, which adds all runs of a file") for flag in given))
         _unpack(packing.unpack, folder.results, as_json)
         return
+    if packing.pack is not None:
+        idle = [flag for flag in flags_of(listing) if flag != "--filter"]
+        refuse_idle(*((True, flag, "with --pack, which prints no table") for flag in idle))
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table = registry.runs()

@@ -22,6 +22,7 @@ from ape_cli.cli.options import (
     Json,
     RequestOptions,
     option,
+    refuse_idle,
 )
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, UsageError
@@ -189,6 +190,10 @@ def _check_together(request: RequestOptions, existing: ExistingRunOptions) -> No
     if request.preset is not None and request.file is not None and request.file.suffix != ".toml":
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
+    refuse_idle(
+        (request.no_eval and request.generalise is not None, "--generalise", "with --no-eval"),
+        (request.no_eval and request.decode is not None, "--decode", "with --no-eval"),
+    )
     if existing.resume and existing.overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
 

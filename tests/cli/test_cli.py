@@ -138,7 +138,7 @@ def test_show(here: Path) -> None:
         (["eval", "nothing"], 2, "unknown run"),
         (["report"], 1, "ape train"),
         (["report", "--out", "table.pdf"], 2, "--format"),
-        (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
+        (["report", "--plot-format", "png"], 2, "--plot-format has no effect"),
         (["train", "--scheme", "rope", "--data", ""], 2, "is empty; . is the current folder"),
     ],
 )

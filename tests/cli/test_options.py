@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -48,3 +49,27 @@ def test_an_error_from_below_names_options_as_they_are() -> None:
     assert "error: bad `threads`\n" in ape(*words, "--threads", "0", code=2)[1]
     told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
     assert "got:     `precision=tf32` on cpu\n" in told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "gen copy --out a --datasets b",
+        "gen images --workers 2",
+        "train --scheme rope --task copy --no-eval --decode greedy",
+        "schemes --threads 1",
+        "schemes --model decoder",
+        "draw rope --seed 3",
+        "draw rope --node 3",
+        "draw sinusoidal --heads 2",
+        "report --bold",
+        "report --no-counts",
+        "report --plot-format png",
+        "report --format csv --json",
+        "runs --pack a.parquet --sort seed",
+        "runs --unpack a.parquet --task copy",
+    ],
+)
+def test_an_option_without_effect_is_refused(words: str, here: Path) -> None:
+    assert "has no effect" in ape(*words.split(), code=2)[1]
+    assert not list(here.iterdir())
