@@ -154,17 +154,9 @@ def test_ranks_that_diverge_say_so_once(words: Dataset, tmp_path: Path) -> None:
     assert "the loss is no longer a number" in failed(ended, tmp_path / "results")
 
 
-STORING = """
-import runpy
-from ape_cli.training import trainer
-trainer._SAVE_EVERY = 0.0
-runpy.run_module("ape_cli", run_name="__main__")
-"""
-
-
 def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Path) -> None:
     """After an error in only one rank, the other one, which waits for it, ends too and leaves the reason to it."""
     tiny = ("train", "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder))
-    ended = ranked("-c", STORING, *tiny, here=tmp_path, largest=20_000)
+    ended = ranked("-c", interpreters.STORING, *tiny, here=tmp_path, largest=20_000)
     assert "error: cannot write" in ended[0][2]
     assert "File too large" in failed(ended, tmp_path / "results", "stopped")
