@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+STORING = """
+import runpy
+from ape_cli.training import trainer
+trainer._SAVE_EVERY = 0.0
+runpy.run_module("ape_cli", run_name="__main__")
+"""  # `ape`, whose training stores a checkpoint after each step
 
 
 def started(

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ape
+from tests.interpreters import STORING
 
 
 def begin(*words: str, cwd: Path) -> subprocess.Popen:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes inherit that SIGINT is ignored
     return subprocess.Popen(
-        [sys.executable, "-m", "ape_cli", *words],
+        [sys.executable, "-c", STORING, *words],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

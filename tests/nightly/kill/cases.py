@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.storage.files import is_temporary
-from tests.interpreters import started
+from tests.interpreters import STORING, started
 
 _TIMES = {"started", "finished", "seconds", "tokens_per_second"}  # they differ between two equal runs
 _ADDRESSES = {"path"}  # where the dataset of a run is
@@ -51,7 +51,8 @@ def start(words: list[str], folder: Path) -> subprocess.Popen[str]:
     """Starts a command in a session of its own, with its own folder for temporary files."""
     own = folder / "tmp"
     own.mkdir(exist_ok=True)
-    return started("-m", "ape_cli", *words, where=folder, TMPDIR=str(own), OMP_NUM_THREADS="1", APE_COMMIT="0" * 40)
+    launch = ("-c", STORING) if words[0] == "train" else ("-m", "ape_cli")
+    return started(*launch, *words, where=folder, TMPDIR=str(own), OMP_NUM_THREADS="1", APE_COMMIT="0" * 40)
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ def begin(here: Path, *words: str, command: str = "train") -> subprocess.Popen[s
     return interpreters.started(*launch, "--", command, *words, where=here)
 
 
-def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, str, str]]:
+def two(here: Path, *words: str) -> list[tuple[int, str, str]]:
     """Two ranks of `ape train`; see `ranked`."""
-    return ranked("-m", "ape_cli", "train", *words, here=here, largest=largest)
+    return ranked("-m", "ape_cli", "train", *words, here=here)
 
 
 def ranked(*words: str, here: Path, largest: int | None = None) -> list[tuple[int, str, str]]:
@@ -156,6 +156,7 @@ def test_ranks_that_diverge_say_so_once(words: Dataset, tmp_path: Path) -> None:
 
 def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Path) -> None:
     """After an error in only one rank, the other one, which waits for it, ends too and leaves the reason to it."""
-    ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)
+    tiny = ("train", "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder))
+    ended = ranked("-c", interpreters.STORING, *tiny, here=tmp_path, largest=20_000)
     assert "error: cannot write" in ended[0][2]
     assert "File too large" in failed(ended, tmp_path / "results", "stopped")
