@@ -391,6 +391,8 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[ImageRows, I64], ImageBatch]:
+        if options.augment and seed is None:
+            raise UsageError("augmentation needs a seed")
         return partial(image_batches.collate, share=share, steps=options.augment, epoch_seed=(seed or 0, epoch))
 
     @property

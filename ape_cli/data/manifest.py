@@ -89,7 +89,7 @@ class DatasetPlan(Frozen):
         """The name of the linearisation in tables, folders and runs; None for data without an order."""
         return linearisation.name(self.order, self.source_order)
 
-    @property
+    @cached_property
     def shard(self) -> pa.Schema:
         """The schema of the Parquet files."""
         return sequence_rows.schema(self.structure.width) if self.image is None else image_rows.schema()

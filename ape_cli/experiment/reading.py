@@ -11,7 +11,7 @@ from ape_cli.core import user_parts
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.collation import PositionReading
-from ape_cli.data.position_maps import PositionSampler, RowPositions
+from ape_cli.data.position_maps import RowPositions
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, preset
 from ape_cli.storage.sources import NOT_MIRRORED
@@ -87,13 +87,9 @@ def row_positions(config: Config) -> RowPositions | None:
     """
     if config.positions == position_maps.PLAIN and not config.positions_options:
         return None
-    return RowPositions(_checked_map(config), config.seed, config.is_joined)
-
-
-def _checked_map(config: Config) -> PositionSampler:
     made = position_maps.make(config.positions, **config.positions_options)
     user_parts.check_once(made, position_maps.RULES, config.positions_options)
-    return made
+    return RowPositions(made, config.seed, config.is_joined)
 
 
 def check_map(config: Config, data: Structure, decay: float) -> None:
@@ -101,10 +97,9 @@ def check_map(config: Config, data: Structure, decay: float) -> None:
 
     `decay`: the locality bias. Raises `MapError`, with the reason, if it does not, and the errors of `row_positions`.
     """
-    name = config.positions
-    if name == position_maps.PLAIN and not config.positions_options:
+    if (positions := row_positions(config)) is None:
         return
-    made = _checked_map(config)
+    name, made = config.positions, positions.sampler
 
     def refused(reason: str, got: str = f"scheme {config.scheme}", fix: str = "leave `positions` out") -> MapError:
         return MapError(f"positions={name} cannot be used here: {reason}", got=got, fix=fix)

@@ -34,7 +34,7 @@ def test_settings_reach_the_kind(words: Dataset, monkeypatch: pytest.MonkeyPatch
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
         (lambda: resolve("clustered", cluster=5), r"unknown setting[\s\S]*did you mean 'clusters'"),
-        (lambda: resolve("dot", attention="linear"), "it is an option: `attention`"),
+        (lambda: resolve("dot", attention="linear"), "unknown setting"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
         (lambda: experiment.complete(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:

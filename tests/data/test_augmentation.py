@@ -36,10 +36,6 @@ def operated(pixels: np.ndarray, name: str, bin: int = 0, sign: int = 1) -> np.n
     return np.asarray(augmentation.operate(image, Operation(name, bin, sign))).reshape(pixels.shape)
 
 
-def gray(rows: list[list[int]]) -> np.ndarray:
-    return np.array(rows, dtype=np.uint8)[:, :, None]
-
-
 def seeds(count: int) -> list[list[int]]:
     return [[42, 3, row] for row in range(count)]
 
@@ -73,18 +69,6 @@ def test_the_policy_of_other_implementations() -> None:
     assert len(theirs) == 25
 
 
-def test_shears_by_hand() -> None:
-    """A shear is about the upper left corner. Rows 0..7 move by 0.3 (y + 0.5), 0.15 to 2.25, to the nearest pixel."""
-    image = np.arange(1, 41, dtype=np.uint8).reshape(8, 5, 1)
-    steps = [0, 0, 1, 1, 1, 2, 2, 2]
-    expected = np.stack([[*line[by:], *[[128]] * by] for by, line in zip(steps, image, strict=True)]).astype(np.uint8)
-    np.testing.assert_array_equal(operated(image, "shear-x", 9, 1), expected)
-    turned = operated(np.ascontiguousarray(image.swapaxes(0, 1)), "shear-y", 9, 1)
-    np.testing.assert_array_equal(turned, expected.swapaxes(0, 1))
-    back = [[*[[128]] * by, *line[: 5 - by]] for by, line in zip(steps, image, strict=True)]
-    np.testing.assert_array_equal(operated(image, "shear-x", 9, -1), np.array(back, dtype=np.uint8))
-
-
 def test_rotation_by_definition() -> None:
     """The rotation is counter-clockwise about the centre. Each pixel takes the value nearest to its origin."""
     image, degrees = picture(1, 21, 21), 20
@@ -97,36 +81,6 @@ def test_rotation_by_definition() -> None:
     np.testing.assert_array_equal(operated(image, "rotate", 6, 1), expected)
     mirrored = operated(image[:, ::-1], "rotate", 6, 1)[:, ::-1]
     np.testing.assert_array_equal(operated(image, "rotate", 6, -1), mirrored)
-
-
-def test_operations_on_single_values_by_hand() -> None:
-    values = gray([[0, 5, 100, 169, 170, 171, 254, 255]])
-    hand = {
-        Operation("invert", 0): [255, 250, 155, 86, 85, 84, 1, 0],
-        Operation("solarize", 3): [0, 5, 100, 169, 85, 84, 1, 0],  # inverts 170 and above
-        Operation("solarize", 0): [0, 5, 100, 169, 170, 171, 254, 0],
-        Operation("solarize", 9): [255, 250, 155, 86, 85, 84, 1, 0],
-        Operation("posterize", 9): [0, 0, 96, 160, 160, 160, 240, 240],  # keeps the upper 4 bits
-        Operation("posterize", 7): [0, 0, 96, 168, 168, 168, 248, 248],  # keeps 5 bits: 7 / 2.25 = 3.1
-        Operation("brightness", 5, 1): [0, 7, 150, 253, 255, 255, 255, 255],  # 1.5 times, clipped
-        Operation("brightness", 6, -1): [0, 2, 40, 67, 68, 68, 101, 102],  # 0.4 times
-        Operation("contrast", 5, -1): [70, 73, 120, 155, 155, 156, 197, 198],  # half way to the mean, 140.5 -> 141
-        Operation("autocontrast", 0): [0, 5, 100, 169, 170, 171, 254, 255],  # already covers 0 to 255
-    }
-    for operation, expected in hand.items():
-        assert operated(values, *operation).ravel().tolist() == expected, operation
-    assert operated(gray([[100, 120, 150]]), "autocontrast").ravel().tolist() == [0, 102, 255]
-
-
-def test_color_by_definition() -> None:
-    """With bin 9 and sign -1, a pixel moves nine tenths of the way to its ITU-R 601 gray. Gray images do not change."""
-    image = picture()
-    weights = np.array([19595, 38470, 7471])  # 0.299, 0.587 and 0.114 in units of 1/65536
-    luma = (image.astype(np.int64) @ weights + 32768 >> 16)[:, :, None]
-    expected = luma + 0.1 * (image.astype(np.float64) - luma)
-    assert np.abs(operated(image, "color", 9, -1) - expected).max() < 1.0001
-    for bin, sign in itertools.product(range(10), (1, -1)):
-        np.testing.assert_array_equal(operated(picture(1), "color", bin, sign), picture(1))
 
 
 # -- crop and flip ----------------------------------------------------------------------------------------------------

@@ -56,15 +56,6 @@ def test_options_replace_fields_of_the_file(here: Path) -> None:
     assert "the configuration file already names a dataset" in refused
 
 
-def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
-    """The default of the file's attention is not kept, but an explicit setting is."""
-    run = first_run("train", "--scheme", "orthogonal-seq", "--task", "copy", "--attention", "linear")
-    assert config_of(run.name)["decay"] == 1.0
-    of_file = ["--config", str(run / "run.json"), "--attention", "dot"]
-    assert config_of(trained(*of_file))["decay"] == 0.98
-    assert config_of(trained(*of_file, "--set", "decay=0.5"))["decay"] == 0.5
-
-
 def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     """It cannot be generated without its source, and the message says what helps."""
     own_trees(Path("mine"))
@@ -111,26 +102,6 @@ def test_bad_settings_write_nothing(here: Path, words: Dataset, setting: str) ->
     for data in (["--task", "copy"], ["--data", str(words.folder)]):
         ape("train", "--scheme", "rope", *data, "--preset", "tiny", "--set", setting, "--device", "cpu", code=2)
         assert sorted(here.rglob("*")) == before
-
-
-def test_a_width_replaces_that_of_the_decoder_in_a_file(here: Path) -> None:
-    """In a configuration and in an experiment. Without it, the widths of the file stay, also if they are equal."""
-    kept = ("d_ff", "d_ff_decoder")
-
-    def widths(*words: str) -> list[object]:
-        given = ["train", *words, "--task", "copy", "--device", "cpu", "--dry-run", "--json"]
-        config = json.loads(ape(*given)[0])["config"]
-        Path("mine.json").write_text(json.dumps(config))
-        return [config[name] for name in kept]
-
-    assert widths("--scheme", "rope", "--preset", "neurips") == [512, 1024]
-    assert widths("--config", "mine.json") == [512, 1024]
-    assert widths("--config", "mine.json", "--set", "d_ff=96", "--set", "d_ff_decoder=128") == [96, 128]
-    assert widths("--config", "mine.json", "--set", "d_ff=64") == [64, None]
-    assert widths("--config", "mine.json") == [64, None]
-    Path("mine.toml").write_text('scheme = "rope"\npreset = "tiny"\nset = { d_ff_decoder = 32 }\n')
-    assert widths("--config", "mine.toml") == [64, 32]
-    assert widths("--config", "mine.toml", "--set", "d_ff=96") == [96, None]
 
 
 EXPERIMENT = 'scheme = "rope"\ntask = "copy"\npreset = "tiny"\n'

@@ -101,8 +101,8 @@ def test_no_option_is_ignored(two: list[Path]) -> None:
     assert packed == {"packed": 1, "contains": 1, "refused": []}
     unpacked = json.loads(ape("runs", "--unpack", "a.parquet", "--results", "x", "--json")[0])
     assert unpacked == {"unpacked": 1, "present": 0, "refused": []}
-    assert "--unpack with --scheme" in ape("runs", "--unpack", "a.parquet", "--scheme", "rope", code=2)[1]
-    assert "--pack with --wide" in ape("runs", "--pack", "b.parquet", "--wide", code=2)[1]
+    assert "--scheme with --unpack" in ape("runs", "--unpack", "a.parquet", "--scheme", "rope", code=2)[1]
+    assert "--wide with --pack" in ape("runs", "--pack", "b.parquet", "--wide", code=2)[1]
 
 
 def test_a_damaged_or_unfinished_run_is_not_packed(two: list[Path], here: Path) -> None:

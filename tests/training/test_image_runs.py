@@ -206,7 +206,12 @@ def test_settled_by_the_images(data: Dataset) -> None:
 
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
     for call, message in (
-        (lambda: wanted(decoder_layers=2), "model for sequences"),
+        (lambda: wanted(decoder_layers=2), "unknown setting"),
+        (
+            lambda: ExperimentSpec(preset="tiny", scheme="rope", set={"pool_stride": 1}).config("sequence"),
+            "unknown setting",
+        ),
+        (lambda: wanted(encoder_layers=0), "bad value of encoder_layers"),
         (lambda: experiment.complete(wanted(augment="crop,flop"), data), "unknown"),
         (lambda: experiment.complete(wanted(pool_stride=6), data), "single token"),
         (lambda: experiment.complete(wanted("rope"), words), "for images"),

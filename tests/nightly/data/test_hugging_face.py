@@ -42,7 +42,7 @@ def read(script: str, folder: str, own: Path) -> Any:
     return json.loads(python("-c", script, folder, str(own / "cache"), **offline).stdout)
 
 
-@pytest.mark.parametrize("which", ["words", "operations", "grids"])  # one coordinate, operators, two coordinates
+@pytest.mark.parametrize("which", ["operations", "grids"])  # operators, two coordinates
 def test_load_dataset(tmp_path: Path, which: str, request: pytest.FixtureRequest) -> None:
     data: Dataset = request.getfixturevalue(which)
     found = read(SCRIPT, str(data.folder), tmp_path)
