@@ -13,7 +13,7 @@ from ape_cli.core.errors import left_out
 from ape_cli.reports.plots import Panel
 from ape_cli.reports.views import by_epoch
 from tests.conftest import registry_of
-from tests.registered import replace, take_steps, vouch
+from tests.registered import take_steps, vouch
 from tests.reports.test_aggregation import add
 
 # what the history says about training; curves do not show it
@@ -91,14 +91,6 @@ def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
     assert [p.title for p in learning(tmp_path)][:2] == ["reverse, preset small", "reverse, preset tiny"]
     (tiny,) = learning(tmp_path, preset="tiny")
     assert (tiny.title, tiny.lines["mean"].to_list()) == ("reverse", [0.5])
-
-
-def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", [0.1, 0.2])
-    replace(folder / "run.json", '"finished"', '"stopped"')
-    put(tmp_path, "none", [0.1, 0.2])
-    (panel,) = learning(tmp_path)
-    assert set(panel.lines["row"]) == {"none"}
 
 
 def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:

@@ -136,19 +136,10 @@ def test_two_requests_have_the_rows_of_a_size_once(tmp_path: Path, told: bool) -
     assert {size: found[size]["rows"] for size in (8, 12, 16)} == {8: 40, 12: 40, 16: 40}
     assert (found[8]["tokens"], found[8]["weight"]) == (40 * 9, 40)
     assert (found[8]["low_over_rows"], found[8]["high_over_rows"]) == pytest.approx(stats.wilson(0.0, 40))
-    assert "No row counts twice: length 8 is of copy-a only." in notes(tmp_path)
     view = generalisation.Generalisation()
     result = view.read(registry_of(tmp_path), Options())
     lines = view.frame(result).filter(metric="exact_match", size=8)
     assert lines.select("rows", "tokens").row(0) == (40, 360)
-    assert "No row counts twice: length 8 is of copy-a only." in view.tables(result)[0].notes
-
-
-def test_a_third_request_does_not_change_a_mean(tmp_path: Path) -> None:
-    """Its third of the rows of length 8 are also rows of the others, and their score is another one."""
-    requests = [request("copy-a", [8, 12], score={8: 0.25}), request("copy-b", [8, 16], score={8: 0.25})]
-    put(tmp_path, "copy", OWN, [*requests, request("copy-c", [8, 12, 16], score={8: 0.7})])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.25, 40)
 
 
 def test_a_threshold_counts_distinct_rows(tmp_path: Path) -> None:
@@ -173,27 +164,6 @@ def test_data_of_one_plan_with_other_numbers_of_rows(tmp_path: Path) -> None:
     found = frame(tmp_path)
     assert {size: line["rows"] for size, line in found.items()} == dict(expected.rows())
     assert {line["mean"] for line in found.values()} == {0.5}
-    assert "No row counts twice: length 3–7 is of large only." in notes(tmp_path)
-
-
-def test_other_seeds_have_other_rows(tmp_path: Path) -> None:
-    """The 40 words of length 8 of two seeds are 80 rows, and the score is that of all."""
-    put(tmp_path, "copy", OWN, [request("copy-a", [8], score=1.0), request("copy-b", [8], seed=2)])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.5, 80)
-    assert not [note for note in notes(tmp_path) if note.startswith("No row")]
-
-
-def test_data_that_shares_some_rows_is_left_out(tmp_path: Path) -> None:
-    """Of `8` and `8,12`, each has half of the rows of length 8 of the other one."""
-    one, other = (drawn("copy", request("x", sizes)).filter(size=8)["source"] for sizes in ([8], [8, 12]))
-    assert len(set(one) & set(other)) == 20
-    put(tmp_path, "copy", OWN, [request("copy-b", [8], score=1.0), request("copy-a", [8, 12])])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.0, 40)
-
-
-def test_the_training_data_comes_first_of_equal_numbers(tmp_path: Path) -> None:
-    put(tmp_path, "copy", Data("z", {"sizes": [8]} | WORDS, 40, 1.0), [request("a", [8, 12])])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (1.0, 40)
 
 
 @pytest.mark.parametrize("split", ["test", "validation"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -146,16 +145,6 @@ def test_names_of_datasets_are_short_in_the_plot_of_scores() -> None:
     plot = dot_plot([made])
     figure = plots.draw_figures({"scores": plot})["scores"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["copy", "copy on longer"]
-
-
-def test_a_multiple_below_2_is_labelled_as_it_is() -> None:
-    made = panel({"rope": [0.5, 0.6]}, few=[])
-    lines = made.lines.with_columns(x=made.lines["x"] / 20, low_over_rows=None, high_over_rows=None)
-    figure = plots.lines([replace(made, lines=lines, seen=(0.2, 1), multiples=True)], "score", "%")
-    figure.draw_without_rendering()
-    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert len(labels) == len(set(labels)) > 2
-    assert "1×" in labels
 
 
 def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:

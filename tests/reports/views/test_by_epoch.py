@@ -113,14 +113,6 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     assert {t.unit for t in VIEW.tables(whole)} == {"nats an image"}
 
 
-def test_in_steps_where_it_was_set_in_steps(tmp_path: Path) -> None:
-    put(tmp_path, "rope", [0.1] * 24, [0.2] * 24, in_epochs=False)
-    found = lines(tmp_path)
-    places = set(found.select("checkpoint", "step", "epoch").rows())
-    assert places == {("@1,200 steps", 1200, None), ("@2,400 steps", 2400, None)}
-    assert tables(tmp_path)[0].columns == ["@1,200 steps", "@2,400 steps"]
-
-
 def test_half_of_an_odd_schedule(tmp_path: Path) -> None:
     """Half of 5 epochs is 2.5, after the second and before the third validation."""
     put(tmp_path, "rope", [0.1, 0.2, 0.9, 0.3, 0.4], [0.3, 0.4, 0.1, 0.2, 0.5])
