@@ -13,7 +13,7 @@ from ape_cli.reports.tables import Cell
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import write_history
-from tests.registered import edit, fingerprint_of, vouch
+from tests.registered import edit, vouch
 from tests.reports.test_aggregation import add
 
 HIGH = {"lr_peak": 0.003}
@@ -174,24 +174,6 @@ def test_pairs_and_learning_curves_are_of_the_chosen_runs(sweep: Path) -> None:
     assert at_end == {("rope", "lr_peak=0.003", 0.6), ("alibi", "lr_peak=0.002", 0.6)}
 
 
-def test_a_scheme_is_one_row_whatever_settings_its_columns_tried(tmp_path: Path) -> None:
-    """On `copy`, `rope` has only the high rate. That is the chosen setting there, and no part of a name."""
-    for seed in (1, 2):
-        for scheme in ("rope", "alibi"):
-            for task in ("copy", "reverse"):
-                of = {"task": task, "name": task, "fingerprint": fingerprint_of(task)}
-                trial(tmp_path, scheme, seed, 0.6, 0.8, variant=HIGH, **of)
-                if (scheme, task) != ("rope", "copy"):
-                    trial(tmp_path, scheme, seed, 0.5, 0.7, **of)
-    (table,) = result_of(tmp_path).tables
-    assert [row for row, _ in table.rows] == ["rope", "alibi"]
-    found = {(line["task"], line["scheme"]): (line["setting"], line["moved"]) for line in lines(tmp_path)}
-    assert found["copy", "rope"] == ("lr_peak=0.003", None)  # the preset's setting was not trained
-    assert found["reverse", "rope"] == ("lr_peak=0.003", pytest.approx(0.1))
-    pairs = lines(tmp_path, "paired", compare=("rope", "alibi"))
-    assert [line["over"] for line in pairs] == ["seeds", "seeds", "tasks"]
-
-
 def test_each_change_is_on_the_split_of_its_table(tmp_path: Path) -> None:
     """The choice raises the validation score by 10 points and lowers the test score by as many."""
     for seed in (1, 2):
@@ -214,3 +196,10 @@ def test_validation_scores_are_those_that_training_stored(sweep: Path) -> None:
     with pytest.raises(ApeError, match="ape eval --split validation") as error:
         result_of(sweep, split="validation", metric="exact_match")
     assert "training stores only" in str(error.value)
+
+
+def test_the_mean_chooses_and_not_the_best_seed(tmp_path: Path) -> None:
+    for seed, (plain, high) in {1: (0.5, 0.9), 2: (0.5, 0.0)}.items():
+        trial(tmp_path, "rope", seed, plain, 0.5)
+        trial(tmp_path, "rope", seed, high, 0.5, variant=HIGH)
+    assert settings(tmp_path) == {("reverse", "rope"): "lr_peak=0.002"}

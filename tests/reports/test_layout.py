@@ -126,3 +126,30 @@ def test_settings_that_a_table_does_not_show_leave_it_tuned(tmp_path: Path) -> N
     assert any("not tuned" in note for note in validation.notes)
     assert len(others) == 2
     assert all(table.underlines and not any("not tuned" in note for note in table.notes) for table in others)
+
+
+def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> None:
+    """The ends of two schedules are two columns, but the schedules are settings of one scheme on one task."""
+    test_curves.put(tmp_path, "rope", [0.5, 0.6], variant={"steps": 200})
+    test_curves.put(tmp_path, "rope", [0.5, 0.6, 0.7, 0.8, 0.8, 0.9], variant={"steps": 600})
+    test_curves.put(tmp_path, "alibi", [0.5, 0.6, 0.7, 0.7, 0.8, 0.8], variant={"steps": 600})
+    (by_epoch,), (scores,) = tables(tmp_path, "by-epoch"), tables(tmp_path)
+    for table in (by_epoch, scores):
+        assert not table.underlines
+        assert any("The rows are not tuned: " in note for note in table.notes)
+
+
+def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:
+    """One schedule ends at step 200, which is half of the other. Each has two schemes."""
+    test_curves.put(tmp_path, "rope", [0.5, 0.6])
+    test_curves.put(tmp_path, "none", [0.4, 0.5])
+    test_curves.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9])
+    test_curves.put(tmp_path, "t5", [0.5, 0.6, 0.6, 0.8])
+    (table,) = tables(tmp_path, "by-epoch")
+    assert table.columns == ["@100 steps", "@200 steps (end)", "@200 steps (half)", "@400 steps"]
+    assert underlined(table) == {
+        "@100 steps": ["rope"],
+        "@200 steps (end)": ["rope"],
+        "@200 steps (half)": ["alibi"],
+        "@400 steps": ["alibi"],
+    }

@@ -200,18 +200,6 @@ def test_an_axis_of_errors_is_refused(tmp_path: Path) -> None:
     assert "perplexity has no error" in ape("report", *words, code=2)[1]
 
 
-def test_greedy_decoding_has_none(tmp_path: Path) -> None:
-    """Nor has it a cross-entropy."""
-    (path,) = (put(tmp_path, 1.0) / "eval").iterdir()
-    found = json.loads(path.read_text())
-    del found["overall"]["cross_entropy"]
-    found["by_size"] = [part for part in found["by_size"] if part.pop("cross_entropy")]
-    put_evaluation(path.parents[1], found | {"decode": "greedy"})
-    error = ape("report", "--metric", "perplexity", "--decode", "greedy", "--results", str(tmp_path), code=1)[1]
-    assert "no evaluation matches the selection" in error
-    assert "perplexity, teacher, test" in error
-
-
 @pytest.fixture
 def infinite(tmp_path: Path) -> Path:
     """800 nats have no finite exponential in float64. A second seed of `rope` has a finite one."""
@@ -245,3 +233,19 @@ def test_infinite_perplexities_are_not_drawn(infinite: Path) -> None:
             (low, high) = figure.axes[0].get_xlim() if name == "scores" else figure.axes[0].get_ylim()
             assert low == 1
             assert math.isfinite(high)
+
+
+def test_one_size_of_two_datasets_and_a_bin_of_two_sizes(tmp_path: Path) -> None:
+    put_parts(tmp_path, "size", {"a": {6: (0.1, 5, 10), 7: (0.1, 1, 2)}, "b": {6: (3.0, 5, 90)}})
+    sizes = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
+    sizes = test_by_size.all_differ(sizes)
+    pooled = by_size.pool(sizes).filter(first=6)
+    assert pooled.select("mean", "least", "most").row(0) == pytest.approx([15.0292755] * 3)
+    (together,) = by_size.pool(sizes, most=1)["mean"].to_list()
+    assert together == pytest.approx(math.exp((10 * 0.1 + 2 * 0.1 + 90 * 3) / 102))
+
+
+def test_smaller_is_better(tmp_path: Path) -> None:
+    three(tmp_path)
+    lines = aggregation.lines(Registry(tmp_path), Options(**METRIC))
+    assert dict(lines.select("scheme", "best").rows()) == {"rope": True, "none": False}

@@ -15,7 +15,6 @@ from ape_cli.reports import html_page, plots
 from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Panel
 from ape_cli.reports.tables import Cell
-from ape_cli.reports.views.scores import dot_plot
 from tests.conftest import ape
 from tests.figures import ROWS, TABLE, colour, dotted, drawn, figures, handles, hollow, panel, table, words
 from tests.reports.test_aggregation import add
@@ -122,29 +121,11 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
     assert "above: test rows / target tokens" in words(figure)
 
 
-def test_counts_that_would_overlap_are_left_out() -> None:
-    """Neighbouring lengths of 1 to 40 are a fortieth of the panel apart."""
-    sizes = [10.0, 20.0, 21.0, 50.0]
-    made = panel({"rope": [0.5] * 4}, few=[])
-    counted = made.lines.with_columns(x=pl.Series(sizes), rows=pl.Series([50] * 4), tokens=pl.Series([500] * 4))
-    figure = plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
-    assert not figure.axes[0].texts
-    assert "above: test rows / target tokens" not in words(figure)
-
-
 def test_options_without_an_effect_are_refused(here: Path) -> None:
     add(here / "results", "rope", 0.5)
     assert "--bold is for LaTeX" in ape("report", "--bold", code=2)[1]
     assert "--no-counts is for plots" in ape("report", "--no-counts", code=2)[1]
     assert "rope & $50.00$" in ape("report", "--bold", "--format", "latex")[0]
-
-
-def test_names_of_datasets_are_short_in_the_plot_of_scores() -> None:
-    cells = [Cell(0.5, None, 1, False, None)] * 2
-    made = table({"rope": [*cells]}, ["copy", "copy on copy-longer"])
-    plot = dot_plot([made])
-    figure = plots.draw_figures({"scores": plot})["scores"]
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["copy", "copy on longer"]
 
 
 def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:

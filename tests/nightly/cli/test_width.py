@@ -92,6 +92,7 @@ def test_columns_are_never_lost() -> None:
         console.print(table)
         console.print(texts)
         text = console.export_text()
-        if width >= 30:
-            assert all(text.count(f"{i}.00 ±0.{i}") == 1 for i in range(7)), width
+        if width < 30:
+            continue
+        assert all(text.count(f"{i}.00 ±0.{i}") == 1 for i in range(7)), width
         assert re.sub(r"[^x]", "", text.split("a-long-name")[1]).count("x") == 50, width

@@ -106,14 +106,6 @@ def test_rows_are_sorted_by_click_and_by_key(browser: Any, file: Path) -> None:
         assert order[:2] == ["ascending", "none"]
 
 
-def test_the_lowest_cross_entropy_is_the_best(browser: Any, file: Path) -> None:
-    """It is 1 - the score in these runs. A row without a score is last in both orders."""
-    with Opened(browser, file) as opened:
-        opened.choose("metric", "cross_entropy")
-        assert sort(opened, 1) == "ascending"
-        assert opened.rows()[:4] == ["alibi", "rope", "sinusoidal", "none"]
-
-
 def test_rows_are_filtered(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         everything = opened.rows()

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import descriptions, palette
+from ape_cli.reports import palette
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.record import evaluation_name
 from tests.conftest import registry_of, write
@@ -224,19 +224,6 @@ def test_bins() -> None:
             assert {first, last} <= set(there)
             assert (first < low, first > high) == (last < low, last > high)
     assert by_size.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
-
-
-def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
-    for task, structure, expected in [
-        ("copy", "seq", "length"),
-        ("addition", "seq", "digits"),
-        ("tree-rotate", "tree(2)", "depth"),
-        ("forest-reverse", "seq*tree(2)", "depth"),
-        ("word-grid-rotate", "grid(2)*seq", "longer side"),
-        ("a-plug-in-that-is-not-here", "seq", "length"),
-        ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
-    ]:
-        assert descriptions.size_words(task, structure)[0] == expected
 
 
 def test_the_shaded_area_has_gaps_where_training_has(tmp_path: Path) -> None:

@@ -198,3 +198,20 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))
     found = VIEW.read(Registry(tmp_path), Options(compare=(A, B)))
     assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
+
+
+def test_rows_with_other_settings_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """All rows of words are wide, and trees have only the narrow `orthogonal-seq`."""
+    fill(tmp_path, {1: 0.9}, {1: 0.5}, task="copy", variant={"d_model": 64})
+    fill(tmp_path, {1: 0.8}, {1: 0.5}, task="reverse", variant={"d_model": 64})
+    for task, value in (("tree-copy", 0.9), ("tree-rotate", 0.7)):
+        add(tmp_path, A, value, 1, task=task, order="depth", variant={"d_model": 64})
+        add(tmp_path, B, 0.2, 1, task=task, order="depth")
+    words, trees = VIEW.tables(VIEW.read(Registry(tmp_path), Options(compare=(A, B))))
+    wide = f"{A} (d_model=64)"
+    assert (words.columns[:2], trees.columns[:2]) == ([wide, f"{B} (d_model=64)"], [wide, B])
+    assert [row for row, _ in words.rows] == ["copy", "reverse", "all tasks"]
+    assert [row for row, _ in trees.rows] == ["tree-copy/depth", "tree-rotate/depth", "all tasks"]
+    assert not any("in all rows" in table.notes[0] for table in (words, trees))
+    over = {(x["a"], x["b"]): x["difference"] for x in compared(tmp_path)[0] if x["over"] == "tasks"}
+    assert over == {(wide, f"{B} (d_model=64)"): pytest.approx(0.35), (wide, B): pytest.approx(0.6)}
