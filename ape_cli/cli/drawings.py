@@ -27,12 +27,12 @@ from ape_cli.core import escaping
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
-from ape_cli.reports.descriptions import size_words
 from ape_cli.reports.pictures import Curve, Diagram, Floats, HeatMap, Panel, colour, limit_of
 from ape_cli.reports.pictures._places import names
 from ape_cli.reports.terminal import FRAME
 from ape_cli.storage import image_rows
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of
+from ape_cli.tasks import size_words
 
 _HALF = "▀"  # the upper half has the colour of the text, the lower half that of the background
 _QUERY = "<query>"  # the root of a source of `trees --task query`

@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +30,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError, UsageError, error_text, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.extras import how_to_install
 from ape_cli.core.numbers import spans
 from ape_cli.reports import palette
@@ -59,14 +58,9 @@ def missing() -> str | None:
 
 
 def require() -> None:
-    """Check that matplotlib is installed and can be imported. Raises `ApeError` if not."""
+    """Check that matplotlib is installed. Raises `ApeError` if not."""
     if fix := missing():
         raise ApeError("plots need matplotlib, which is not installed", fix=fix)
-    try:
-        import_module("matplotlib.figure")
-    except Exception as error:  # it reads settings, for example an unknown backend in MPLBACKEND
-        fix = "correct its settings (MPLBACKEND, matplotlibrc), or install it again"
-        raise ApeError("plots need matplotlib, which cannot be imported", got=error_text(error), fix=fix) from error
 
 
 @dataclass(frozen=True)
@@ -307,7 +301,7 @@ def lines(
             _curves(axes, panel, upright, chosen)
             axes.set_title(title, pad=room)
             if all(below.axis != panel.axis for below in panels[number + across :][:1]):
-                axes.set_xlabel(_label(panel))
+                axes.set_xlabel(textwrap.fill(panel.axis, _LABEL_WIDTH))
             if number % across == 0:
                 axes.set_ylabel(upright.label(score, "\n"))
             else:
@@ -337,7 +331,7 @@ def _explained(panels: list[Panel], chosen: palette.Looks) -> list[Any]:
     if any((panel.lines["seeds"] > 1).any() for panel in panels):
         over_seeds = "95% interval over seeds" if panels[0].multiples else "range over seeds"
         handles.append(palette.area(over_seeds, color=palette.INK, alpha=_RANGE, linewidth=0))
-    if any(_over_rows(panel.lines).height for panel in panels if panel.multiples):
+    if any(panel.lines["low_over_rows"].count() for panel in panels if panel.multiples):
         handles.append(palette.line("95% interval over inputs", linestyle="none", marker="|", markersize=9))
     return handles
 
@@ -346,11 +340,6 @@ def _tested(panel: Panel) -> pl.Series | None:
     """The scores on the test split, or None if the panel has none."""
     test = panel.lines["test"] if "test" in panel.lines.columns else None
     return None if test is None or test.is_null().all() else test
-
-
-def _over_rows(lines: pl.DataFrame) -> pl.DataFrame:
-    """The points that have an interval over rows."""
-    return lines.drop_nulls("low_over_rows")
 
 
 def _few(lines: pl.DataFrame) -> np.ndarray:
@@ -373,7 +362,7 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     for (row,), curve in panel.lines.drop("by_seed", strict=False).group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
         if panel.multiples:
-            known = _over_rows(curve)
+            known = curve.drop_nulls("low_over_rows")
             low, mean, high = (upright.of(known[x].to_numpy()) for x in ("low_over_rows", "mean", "high_over_rows"))
             bars: dict[str, Any] = {"fmt": "none", "ecolor": chosen[str(row)].colour, "elinewidth": 0.7, "capsize": 2}
             axes.errorbar(known["x"].to_numpy(), mean, yerr=[abs(mean - low), abs(high - mean)], **bars)
@@ -398,17 +387,7 @@ def _counts(lines: pl.DataFrame) -> dict[float, str]:
     apart = at["x"].diff().min()
     if apart is not None and apart / (at["x"][-1] - at["x"][0]) < _APART:
         return {}
-    return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
-
-
-def _label(panel: Panel) -> str:
-    """The label of the x axis, in lines that do not reach into the next panel."""
-    return textwrap.fill(panel.axis, _LABEL_WIDTH)
-
-
-def _short(count: int) -> str:
-    """A count in short form, for example `840` or `14k`."""
-    return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
+    return {x: f"{rows:,} / {tokens:,}" for x, rows, tokens in at.iter_rows()}
 
 
 def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: palette.Look, *, tested: bool) -> None:

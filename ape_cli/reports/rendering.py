@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.markup import escape as rich_escape
 from rich.text import Text
 
 from ape_cli.core import escaping
@@ -76,6 +77,18 @@ _MARKDOWN = Markup(
     escape=escaping.markdown,
     dagger="†",
 )
+_RICH = Markup(  # style tags of rich
+    plain="%s[dim]%s[/]",
+    best="[bold underline]%s[/][dim]%s[/]",
+    std=" ±%s",
+    interval=" (%s to %s)",
+    seeds="[dim] ×%s[/]",
+    paper=r" [cyan]\[%s][/]",
+    empty="[dim]—[/]",
+    number="%s",
+    escape=rich_escape,
+    dagger="†",
+)
 _LATEX = Markup(
     plain="$%s%s$",
     best=r"\underline{$%s%s$}",
@@ -94,14 +107,13 @@ def rich(tables: list[Table]) -> RenderableType:
     """The tables for a terminal."""
     parts: list[RenderableType] = []
     for table in tables:
-        grid = WideTable(
-            table.title,
-            table.head,
-            table.columns,
-            [(Text(label), [_styled(cell, table) for cell in cells]) for label, cells in table.rows],
-            [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot],
-        )
-        parts += [grid, _Captions(table), Text()]
+        texts = [
+            [Text(cell) if isinstance(cell, str) else Text.from_markup(_RICH.cell(cell, table)) for cell in cells]
+            for _, cells in table.rows
+        ]
+        rows = [(Text(label), cells) for (label, _), cells in zip(table.rows, texts, strict=True)]
+        foot = [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot]
+        parts += [WideTable(table.title, table.head, table.columns, rows, foot), _Captions(table), Text()]
     return Group(*parts)
 
 
@@ -115,19 +127,6 @@ class _Captions:
         """Yield the notes."""
         styled = console.color_system is not None
         yield from (Text(note, style="dim") for note in self.table.captions(styled=styled))
-
-
-def _styled(cell: Cell | str | None, table: Table) -> Text:
-    """A cell for a terminal."""
-    if cell is None:
-        return Text("—", style="dim")
-    if isinstance(cell, str):
-        return Text(cell)
-    text = Text(table.number(cell.mean, 2), style="bold underline" if cell.best else "")
-    seeds = f" ×{cell.seeds}" if cell.seeds < table.most_seeds else ""
-    text.append(_MARKDOWN.spread(cell, table) + seeds, style="not bold not underline dim")
-    text.append(_MARKDOWN.beside(cell, table), style="not bold not underline cyan")
-    return text
 
 
 def markdown(tables: list[Table]) -> str:

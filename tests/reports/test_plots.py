@@ -115,7 +115,7 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
     figure = plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
     (axes,) = figure.axes
     assert {text.get_position()[0]: text.get_text() for text in axes.texts} == {
-        10: "840 / 14k",
+        10: "840 / 13,600",
         20: "36 / 1,234",
     }
     assert "above: test rows / target tokens" in words(figure)

@@ -24,7 +24,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.core.numbers import span, spans, without_gaps
 from ape_cli.reports import aggregation, plots
-from ape_cli.reports.descriptions import RowKey, Settings, once, size_words, whole
+from ape_cli.reports.descriptions import RowKey, Settings, once, whole
 from ape_cli.reports.evaluations import CELL, COUNTS, arrange
 from ape_cli.reports.layout import DATA, by_column, label, mark
 from ape_cli.reports.plots import LINE_STYLES, Panel, Plot, split
@@ -130,7 +130,7 @@ def panels(sizes: Sizes) -> list[Panel]:
         if drawn["x"].n_unique() == 1:
             continue
         first = drawn.row(0, named=True)
-        axis = size_words(first["task"], first["structure"])[1]
+        axis = tasks.size_words(first["task"], first["structure"])[1]
         known = sizes.seen[first["trained_fingerprint"]]
         drawn_panels.append(Panel(title, axis, drawn, known and known[:2], known.areas if known else ()))
     return drawn_panels
@@ -276,7 +276,7 @@ def _pooled(placed: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
-    word = size_words(first["task"], first["structure"])[0]
+    word = tasks.size_words(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     trained = sizes.seen[first["trained_fingerprint"]]
     firsts = [a for a, _, _ in ends]
