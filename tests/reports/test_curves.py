@@ -75,24 +75,6 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
 
 
-def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
-    """Orders, datasets and presets have separate panels.
-
-    A setting that differs from the preset has a line of its own.
-    """
-    put(tmp_path, "rope", [0.1])
-    put(tmp_path, "rope", [0.2], variant={"decay": 0.98})
-    put(tmp_path, "tree", [0.3], task="c3", order="depth")
-    put(tmp_path, "tree", [0.4], task="c3", order="breadth")
-    panels = learning(tmp_path)
-    assert [p.title for p in panels] == ["reverse", "c3/breadth", "c3/depth"]
-    assert panels[0].lines["row"].to_list() == ["rope", "rope (decay=0.98)"]
-    put(tmp_path, "rope", [0.5], preset="tiny")
-    assert [p.title for p in learning(tmp_path)][:2] == ["reverse, preset small", "reverse, preset tiny"]
-    (tiny,) = learning(tmp_path, preset="tiny")
-    assert (tiny.title, tiny.lines["mean"].to_list()) == ("reverse", [0.5])
-
-
 def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:
     """The line is the mean over seeds. It has a gap where an older run has no value."""
     put(tmp_path, "rope", [0.2, 0.6], 1, source="digits", test=[0.4, 0.8])

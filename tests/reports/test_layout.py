@@ -72,20 +72,6 @@ def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
         assert underlined(alone) == {task: rows}
 
 
-def test_a_copy_of_the_data_under_another_name_is_the_same_data(tmp_path: Path) -> None:
-    """Two of four seeds were trained on a copy of the dataset: one point at each step, of four seeds."""
-    scores = {1: [0.2, 0.4], 2: [0.4, 0.6], 3: [0.6, 0.8], 4: [0.8, 1.0]}
-    for seed, accuracies in scores.items():
-        test_curves.put(tmp_path, "rope", accuracies, seed, name="reverse-small" if seed < 3 else "reverse-copied")
-    (panel,) = test_curves.learning(tmp_path)
-    assert panel.lines.select("x", "mean", "least", "most", "seeds").rows() == [
-        (100, pytest.approx(0.5), 0.2, 0.8, 4),
-        (200, pytest.approx(0.7), 0.4, 1.0, 4),
-    ]
-    (table,) = tables(tmp_path)
-    assert [cell.seeds for cell in table.scores()] == [4]
-
-
 def renamed(folder: Path, fingerprint: str, name: str) -> None:
     """Call the data of an evaluation by another name."""
     edit(folder / evaluation_name(fingerprint, "test", "teacher"), dataset=name)

@@ -183,15 +183,9 @@ def test_text_has_two_decimals_and_no_unit(tmp_path: Path) -> None:
     put(tmp_path, math.log(1.01), 1, "none")
     (table,) = tables_of(tmp_path)
     assert (table.title, table.unit) == ("Sequence tasks, perplexity per token", "")
-    assert table.notes[0] == (
-        "Preset small; perplexity per token, teacher decoding, test split; "
-        "mean ± standard deviation over 1 to 2 seeds (×n where fewer)."
-    )
     markdown = rendering.markdown([table])
     assert "| 64.86 ±0.00 |" in markdown
     assert "<ins>1.01</ins> ×1" in markdown
-    note = tables_of(tmp_path, interval=True)[0].notes[0]
-    assert "by Student's t, computed on the logarithm and then transformed, cut off at 1" in note
 
 
 def test_an_axis_of_errors_is_refused(tmp_path: Path) -> None:

@@ -117,12 +117,6 @@ def test_a_wrong_file(tmp_path: Path, change: tuple[str, str], message: str) -> 
         published.load(str(file))
 
 
-def test_chosen_settings_have_no_published_numbers(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9)
-    words = ["report", "--results", str(tmp_path), "--against", "paper", "--best-by", "validation"]
-    assert "which chosen rows do not name" in " ".join(ape(*words, code=2)[1].split())
-
-
 def against(where: Path, values: tuple[float, ...], **options: Any) -> dict[str, Any]:
     for seed, value in enumerate(values):
         add(where, "rope", value, seed, **options)

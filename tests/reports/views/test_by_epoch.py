@@ -187,11 +187,6 @@ def test_nothing_is_invented_where_the_history_has_no_test(tmp_path: Path) -> No
     alibi = means(lines(tmp_path).filter(scheme="alibi"))
     assert (CHOSEN, "@3") not in alibi
     assert alibi[CHOSEN, "@6"] == 0.7
-    validation, chosen, best = tables(tmp_path)
-    assert [row for row, _ in validation.rows] == ["none", "rope", "alibi"]
-    assert [row for row, _ in chosen.rows] == ["none", "alibi"]
-    assert chosen.rows[1][1][0] is None
-    assert [row for row, _ in best.rows] == ["none"]
 
 
 def of_the_paper(where: Path, scheme: str, value: float, seed: int = 1, **options: Any) -> None:
@@ -226,7 +221,6 @@ def test_beside_the_paper_stands_what_was_chosen_as_theirs(tmp_path: Path) -> No
         ({}, True),
         ({"rows": {"train": 44_998, "validation": 5_002, "test": 10_000}}, True),  # equal images are held out together
         ({"rows": {"train": 1_000, "validation": 5_000, "test": 10_000}}, False),
-        ({"rows": {"train": 45_000, "validation": 5_000, "test": 100}}, False),
         ({"preset": "small"}, False),
     ],
 )

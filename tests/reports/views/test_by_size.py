@@ -224,16 +224,3 @@ def test_bins() -> None:
             assert {first, last} <= set(there)
             assert (first < low, first > high) == (last < low, last > high)
     assert by_size.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
-
-
-def test_the_shaded_area_has_gaps_where_training_has(tmp_path: Path) -> None:
-    trained = TRAINED | {"parameters": {"sizes": [1, 2, 3, 10]}}
-    put(tmp_path, "rope", {"far": {3: (40, 40), 5: (8, 40), 10: (40, 40), 20: (1, 40)}}, trained=trained, task="copy")
-    found = read(tmp_path)
-    (panel,) = by_size.panels(found)
-    assert panel.areas == [(1, 3), (10, 10)]
-    plot = VIEW.plot(found, Options())
-    assert plot is not None
-    assert plot.draw is not None
-    (axes,) = plot.draw("score", palette.looks(["rope"])).axes
-    assert [(area.get_x(), area.get_x() + area.get_width()) for area in axes.patches] == [(0.5, 3.5), (9.5, 10.5)]

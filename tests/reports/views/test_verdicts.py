@@ -83,9 +83,7 @@ def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("runs = [", "bad verdicts"),
         (ENTRY.replace("sentence", "sentences"), "bad verdicts"),
-        (ENTRY.replace('"reproduced"', '"good"'), "bad verdicts"),
         (ENTRY.replace("copy", "copies"), "a cell that the preprint"),
         (ENTRY + 'cause = { repeat = ["copy-rope-1-00000000"] }', "or the entry does not have"),
         (ENTRY + 'cause = { copy = ["copy-rope-1-00000000"] }', "a run of the verdicts is missing"),
