@@ -167,13 +167,13 @@ def scores_in_words(overall: dict[str, Any], kind: str) -> str:
 
 
 def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str] = ()) -> None:
-    """Print rows of text as a table, or as blocks of lines if the terminal is too narrow. Names are not folded.
+    """Print rows of text as a table. The names in the first column are not folded.
 
     `numbers`: the heads of the columns that are aligned on the right.
     """
-    from ape_cli.reports.terminal import Listing
+    from ape_cli.reports.terminal import listing
 
-    draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))
+    draw(listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))
 
 
 def shown(value: Any) -> str:

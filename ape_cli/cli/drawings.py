@@ -22,10 +22,10 @@ from ape_cli.core import escaping
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
-from ape_cli.reports.descriptions import size_words
 from ape_cli.reports.pictures import Curve, Diagram, Floats, HeatMap, Panel
 from ape_cli.reports.pictures._places import names
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of
+from ape_cli.tasks import size_words
 
 _QUERY = "<query>"  # the root of a source of `trees --task query`
 _SHADES = " ░▒▓█"  # from 0 to 255

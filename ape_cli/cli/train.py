@@ -252,8 +252,11 @@ def note_data(experiment: Experiment) -> None:
 
     config, data = experiment.config, experiment.data
     rows = data.plan.rows["train"]
-    size = "" if data.kind == "image" else f", mean size {data.mean_size:g}"
-    print_note(f"data: {rows:,} training {'images' if data.kind == 'image' else 'rows'}{size}")
+    if data.kind == "image":
+        print_note(f"data: {rows:,} training images")
+    else:
+        size = size_words(data.task, str(data.structure))[0]
+        print_note(f"data: {rows:,} training rows, mean {size} {data.mean_size:g}")
     most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
     if most < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"

@@ -202,25 +202,22 @@ def notes(lines: pl.DataFrame, split: str, number: Callable[[float], str], chang
         return ["There is one setting for each row, so nothing was chosen."]
     rule = f"""Each cell uses the setting with the best mean validation accuracy ({_range(seeds, "seed")}, \
 {_range(trials, "setting")} tried). Test scores were not used."""
-    unequal = {"numbers of settings": trials, "settings": set(lines["tried"]), "seeds": seeds}
-    if differing := [what for what, values in unequal.items() if len(values) > 1]:
-        rule += f" The {differing[0]} differ, so the rows were not tuned equally."
+    if len(trials) > 1 or len(seeds) > 1 or lines["tried"].n_unique() > 1:
+        rule += " Settings or seeds differ, so the rows were not tuned equally."
     cells: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
     for line in lines.iter_rows(named=True):
-        more = [_range({line["trials"]}, "setting")] if len(trials) > 1 else []
-        more += [_range({line["tuning_seeds"]}, "seed")] if len(seeds) > 1 else []
-        more += [] if line["is_default"] or line["moved"] is None else [number(line["moved"])]
         setting = line["setting"] or ("the only setting" if line["trials"] == 1 else "the preset's")
         setting += " (the preset's)" * bool(line["setting"] and line["is_default"])
-        row = f"{line['row']} ({', '.join(more)})" if more else line["row"]
+        is_moved = not line["is_default"] and line["moved"] is not None
+        row = f"{line['row']} ({number(line['moved'])})" if is_moved else line["row"]
         cells.setdefault(line["column"], {}).setdefault(setting, []).append(row)
     listed = "; ".join(
         f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
         for column, settings in cells.items()
     )
     moved = f" (in brackets: {change}, on the {split} split of the training dataset, over the seeds that both have)"
-    is_moved = lines.filter(~pl.col("is_default"))["moved"].count() > 0
-    return [rule, f"Settings{moved * is_moved}: {listed}."]
+    any_moved = lines.filter(~pl.col("is_default"))["moved"].count() > 0
+    return [rule, f"Settings{moved * any_moved}: {listed}."]
 
 
 def _range(counts: set[int], what: str) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -30,12 +29,6 @@ from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
-_SIZE_WORDS = {  # for each structure, the meaning of a size and the label of its axis
-    "seq": ("length", "length of the source, symbols"),
-    "tree": ("depth", "depth of the source, steps from the root"),
-    "grid": ("longer side", "longer side of the source, cells"),
-    "cyclic": ("ring", "places of the ring"),
-}
 Result = TypeVar("Result")
 Items = tuple[tuple[str, str], ...]  # names of settings, and each setting as text (`lr_peak=0.003`)
 RowKey = tuple[str, str]  # the configuration and the variant of a line
@@ -86,14 +79,6 @@ class Described(NamedTuple):
 def is_image(task: str) -> bool:
     """Whether the rows of a task are images."""
     return tasks.modality_of(task) == "image"
-
-
-def size_words(task: str, structure: str) -> tuple[str, str]:
-    """The meaning of a size for a task, or for a structure, and the label of its axis."""
-    with suppress(ApeError):  # the task may not be installed here
-        if words := tasks.load(task).size_words:
-            return words
-    return _SIZE_WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
 
 
 def joined(items: Iterable[tuple[str, str]]) -> str:

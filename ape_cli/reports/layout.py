@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -179,48 +179,35 @@ def _column_names(cells: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     return {data: f"{name} {data[-1][:6]}" if alike[name] > 1 else name for data, name in names.items()}
 
 
-TableKey = tuple[bool, str, str]  # is_image, structure and preset
-
-
 def two_rows(a: str, b: str, lines: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     """The rows that a user calls `a` and `b`, of the lines from `layout.label`: the side of each table and row.
 
-    If both names are of one row in a table, the row is of the name that has its settings, and the table lacks the other
-    row. Raises `UsageError` if a row is unknown, or if both are the same everywhere.
-    """
-    rows = {"a": _called(a, lines), "b": _called(b, lines)}
-    for table in rows["a"].keys() & rows["b"].keys():
-        of_a, of_b = rows["a"][table], rows["b"][table]
-        if of_a.row == of_b.row:
-            for side, row, other in (("a", of_a, of_b), ("b", of_b, of_a)):
-                if row.exact <= other.exact:
-                    del rows[side][table]
-    if not rows["a"] or not rows["b"]:
-        raise UsageError("a row compared with itself", got=f"{a} and {b}", allowed="two different rows of the tables")
-    return {(*table, called.row): side for side, of_side in rows.items() for table, called in of_side.items()}
-
-
-class _Called(NamedTuple):
-    """The row of a table that a name is of, and how exactly it names it."""
-
-    exact: int  # 2: with its settings; 1: as its table does; 0: by the scheme of a single row
-    row: str
-
-
-def _called(name: str, lines: pl.DataFrame) -> dict[TableKey, _Called]:
-    """The row of a name, in each table that has it.
-
     A row may be named as its table names it, with all of its settings, or by its scheme alone if no other row of its
-    table has this scheme. Raises `UsageError` if there is no such row.
+    table has this scheme. If both names are of one row in a table, the row is of the name that has its settings.
+    Raises `UsageError` if a row is unknown, or if both are the same everywhere.
     """
-    called: dict[TableKey, _Called] = {}
-    for table, group in lines.partition_by("is_image", "structure", "preset", as_dict=True).items():
-        rows = group.select("row", "scheme", "variant").unique().rows()
-        wholes = [_Called(2, row) for row, scheme, variant in rows if name == f"{scheme} ({variant})"]
-        exact = wholes + [_Called(1, row) for row, _, _ in rows if name == row]
-        of_scheme = [_Called(0, row) for row, scheme, _ in rows if name == scheme]
-        if exact or len(of_scheme) == 1:
-            called[table] = max(exact or of_scheme)
-    if not called:
-        pick("row of the tables", name, lines["row"].unique())
-    return called
+    sides: dict[tuple[Any, ...], str] = {}
+    called = set[str]()
+    for table, group in lines.partition_by(TABLE, as_dict=True).items():
+        rows = group.select("row", "scheme", "variant").unique().sort("row").rows()
+        schemes = Counter(scheme for _, scheme, _ in rows)
+        exact: dict[str, tuple[int, str]] = {}  # how exactly a name is that of a row, and the row
+        for name in (a, b):
+            names = [
+                (2 if name == f"{scheme} ({variant})" else 1 if name == row else 0, row)
+                for row, scheme, variant in rows
+                if name in (f"{scheme} ({variant})", row) or (name == scheme and schemes[scheme] == 1)
+            ]
+            if names:
+                exact[name] = max(names)
+        called |= exact.keys()
+        if len(exact) == 2 and exact[a][1] == exact[b][1]:
+            lower = min(level for level, _ in exact.values())
+            exact = {name: of for name, of in exact.items() if of[0] > lower}
+        sides |= {(*table, row): "a" if name == a else "b" for name, (_, row) in exact.items()}
+    for name in (a, b):
+        if name not in called:
+            pick("row of the tables", name, lines["row"].unique())
+    if set(sides.values()) != {"a", "b"}:
+        raise UsageError("a row compared with itself", got=f"{a} and {b}", allowed="two different rows of the tables")
+    return sides

@@ -4,8 +4,8 @@ A row looks the same in every figure (`palette.looks`). The files have no dates 
 gives the same bytes. Figures need matplotlib (the extra `plots`).
 
 Axes are linear axes of scores, or logarithmic axes of errors (1 - score). An axis of errors separates rows whose scores
-are all close to 100%. An error of 0 has no logarithm. Points with an error of 0 are drawn at a tick "0", in a strip
-below the end of the logarithmic scale. The axis of perplexities is logarithmic too, and begins at 1.
+are all close to 100%. Below the smallest error it is linear, down to an error of 0, which has no logarithm. The axis of
+perplexities is logarithmic too, and begins at 1.
 
 Line plots show scores by size and learning curves. Each column of the tables has a panel. A band reaches from the
 smallest to the largest score over seeds. Above a panel of scores by size are the numbers of test rows and target tokens
@@ -21,17 +21,16 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError, UsageError, error_text, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.extras import how_to_install
 from ape_cli.core.numbers import spans
 from ape_cli.reports import palette
@@ -59,34 +58,23 @@ def missing() -> str | None:
 
 
 def require() -> None:
-    """Check that matplotlib is installed and can be imported. Raises `ApeError` if not."""
+    """Check that matplotlib is installed. Raises `ApeError` if not."""
     if fix := missing():
         raise ApeError("plots need matplotlib, which is not installed", fix=fix)
-    try:
-        import_module("matplotlib.figure")
-    except Exception as error:  # it reads settings, for example an unknown backend in MPLBACKEND
-        fix = "correct its settings (MPLBACKEND, matplotlibrc), or install it again"
-        raise ApeError("plots need matplotlib, which cannot be imported", got=error_text(error), fix=fix) from error
-
-
-Pieces: TypeAlias = "tuple[list[tuple[str, Figure]], list[Any]]"  # panels with their titles; handles of a legend
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure that is not drawn yet, with the names of its rows.
+    """A figure that is not drawn yet, with the names of its rows and the number of its lines or dots.
 
-    `draw` and `divide` take an axis (one of `plots.KINDS`) and the look of each row. `draw` is None if the figure
-    cannot be drawn, and then `note` says why. `divide` draws the same figure in pieces, as an HTML page shows it: small
-    figures, each with a title, and handles for one legend. It also takes the numbers of the panels that are wanted;
-    `panels` has the names of the rows of each. Without it, the page has the figure in one piece.
+    `draw` takes an axis (one of `plots.KINDS`) and the look of each row. It is None if the figure cannot be drawn, and
+    then `note` says why.
     """
 
     rows: list[str]
     draw: Callable[[str, Looks], Figure] | None
     note: str = ""
-    divide: Callable[[str, Looks, Sequence[int]], Pieces] | None = None
-    panels: Sequence[Sequence[str]] = ()
+    lines: int = 0
 
 
 def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
@@ -134,7 +122,6 @@ def _shorter(tag: str) -> str:
 
 
 KINDS = ("score", "error")
-_MOST_POWERS = 14  # of ten with a number on an axis; a token of 10^11 is an error of 10^-9%
 _ROUNDING = 1e-9  # in %; a smaller error counts as 0, because no data has 10^11 tokens
 
 
@@ -154,118 +141,65 @@ def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis from `low` to `high`, in its unit.
-
-    On an axis of errors, `edge` is the end of the logarithmic scale and `zero` the place of an error of 0. Both are
-    None if no point has an error of 0.
-    """
+    """An axis from `low` to `high`, in its unit. `least` is the end of the logarithmic part of an axis of errors."""
 
     unit: str  # %, or nats a token; empty for perplexities
     low: float
     high: float
-    error: bool = False
-    edge: float | None = None
-    zero: float | None = None
+    least: float | None = None  # None unless it is an axis of errors
 
     def of(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
-        """The positions of scores on the axis. scores: fractions, nats or perplexities, [N]. Returns float64 [N].
-
-        A bar that is longer than a logarithmic axis is cut.
-        """
+        """The positions of scores on the axis. scores: fractions, nats or perplexities, [N]. Returns float64 [N]."""
         scores = np.asarray(scores, dtype=float)
-        if not self.error:
-            return 100 * scores if self.unit == "%" else scores if self.unit else np.maximum(scores, self.low)
-        errors = 100 * (1 - scores)
-        start = self.low if self.edge is None else self.edge
-        at = np.maximum(errors, start)
-        return np.where(errors > _ROUNDING, at, self.low if self.zero is None else self.zero) + 0 * scores  # keeps NaN
+        if self.least is not None:
+            errors = 100 * (1 - scores)
+            return np.where(errors <= _ROUNDING, 0.0, errors)
+        return 100 * scores if self.unit == "%" else scores if self.unit else np.maximum(scores, self.low)
 
     def label(self, score: str, then: str = " ") -> str:
         """The axis label. `then` separates the two parts of the label of an error."""
-        return f"error, %{then}(100 − {score})" if self.error else ", ".join(filter(None, (score, self.unit)))
+        if self.least is not None:
+            return f"error, %{then}(100 − {score})"
+        return ", ".join(filter(None, (score, self.unit)))
 
     def put(self, axes: Axes, which: Literal["x", "y"]) -> None:
         """Set the scale, the limits and the ticks of `axes`."""
-        from matplotlib.ticker import NullFormatter
+        from matplotlib.ticker import LogLocator, MaxNLocator
 
-        if self.error or not self.unit:
-            getattr(axes, f"set_{which}scale")("log")
-            major, minor = self._ticks()
-            words = [f"{tick:g}" for tick in major]
-            if self.zero is not None:
-                major, words = [self.zero, *major], ["0", *words]
-            axis = getattr(axes, f"{which}axis")
-            axis.set_ticks(major, words)
-            axis.set_ticks(minor, minor=True)
-            axis.set_minor_formatter(NullFormatter())
+        scale, axis = getattr(axes, f"set_{which}scale"), getattr(axes, f"{which}axis")
+        start = self.low if self.least is None else self.least
+        if self.least is not None:
+            scale("symlog", linthresh=self.least, linscale=0.3)
+        elif not self.unit:
+            scale("log")
+        if axis.get_scale() != "linear":
+            logarithmic = LogLocator(subs=(1, 2, 5) if self.high / start < 300 else (1,), numticks=10)
+            locator = MaxNLocator(5, steps=[1, 2, 5, 10]) if self.high / start < 5 else logarithmic
+            ticks = [tick for tick in locator.tick_values(start, self.high) if start <= tick <= self.high]
+            ticks = [0.0] * (self.least is not None) + ticks
+            axis.set_ticks(ticks, [f"{tick:.6g}" for tick in ticks])
+            axis.set_ticks([], minor=True)
         getattr(axes, f"set_{which}lim")(self.low, self.high)
-
-    def _ticks(self) -> tuple[list[float], list[float]]:
-        """Ticks with a number, and ticks without. Powers of ten have one, on a short axis also 2 and 5 times those.
-
-        On a very short axis, they are as on a linear axis. On a very long one, only some powers of ten have a number.
-        """
-        from matplotlib.ticker import MaxNLocator
-
-        start = self.edge or self.low
-        if self.high / start < 5:
-            places = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(start, self.high)
-            return [float(place) for place in places if start <= place <= self.high], []
-        powers = range(math.floor(math.log10(start)), math.ceil(math.log10(self.high)) + 1)
-        if len(powers) > _MOST_POWERS:
-            return [10.0**power for power in powers[:: -(-len(powers) // _MOST_POWERS)]], []
-        steps = [float(f"{digit}e{power}") for power in powers for digit in range(1, 10)]
-        within = [step for step in steps if start * 0.999 <= step <= self.high * 1.001]
-        numbered = {"1", "2", "5"} if self.high / start < 300 else {"1"}
-        major = [step for step in within if f"{step:e}"[0] in numbered]
-        return major, [step for step in within if step not in major]
 
 
 def scale(kind: str, unit: str, points: Sequence[float], ends: Sequence[float] = ()) -> Scale:
     """The axis of a kind (one of `KINDS`) for the scores `points`. `ends` are the ends of bars.
 
-    An axis of errors cuts a bar whose end is less than a tenth of the smallest error. An axis of perplexities begins at
-    1, which no perplexity is below.
+    The logarithmic part of an axis of errors begins at the power of ten below the smallest error of a point. An axis of
+    perplexities begins at 1, which no perplexity is below.
     """
-    if kind == "error":
-        return _of_errors(points, ends)
     every = [*points, *ends]
+    if kind == "error":
+        errors = [100 * (1 - score) for score in points]
+        smallest = min((error for error in errors if error > _ROUNDING), default=0.1)
+        least = 10.0 ** math.floor(math.log10(smallest) + 1e-9)
+        return Scale("%", 0.0, min(100.0, max(10 * least, 110 * (1 - min(every)))), least)
     if unit == "%":  # the axis starts at the multiple of 10 below all scores
         return Scale(unit, 10.0 * min(9, max(0, math.floor(10 * min(every)))), 100.0)
     if unit:
         return Scale(unit, 0.0, 1.05 * max(every) or 1.0)
-    powers = [math.log10(score) for score in every if 1 <= score < math.inf]  # infinite perplexities are not drawn
-    return Scale(unit, 1.0, 10 ** min(300.0, max(0.005, 1.05 * max(powers, default=1.0))))
-
-
-def _of_errors(points: Sequence[float], ends: Sequence[float]) -> Scale:
-    """An axis of errors, from below the smallest positive error to above the largest error. Both include bars.
-
-    Each end is one of … 1, 2, 5, 10, 20 …
-    """
-    errors = [min(100.0, 100 * (1 - score)) for score in (*points, *ends)]
-    some = [error for error in errors[: len(points)] if error > _ROUNDING]
-    least = min(some, default=0.1)
-    near = [error for error in errors[len(points) :] if error > least / 10]  # a bar extends the axis at most tenfold
-    edge = _nice(min([least, *near]), up=False)
-    high = max(_nice(max(*errors, edge), up=True), 10 * edge)
-    if len(some) == len(points):
-        return Scale("%", edge, high, error=True)
-    strip = (high / edge) ** 0.16  # a factor; the strip is about an eighth of the axis
-    return Scale("%", edge / strip, high, error=True, edge=edge, zero=edge / strip**0.6)
-
-
-def _nice(value: float, *, up: bool) -> float:
-    """The nearest of … 1, 2, 5, 10, 20 … that is not below a positive value (`up`), or not above it.
-
-    >>> _nice(0.034, up=False), _nice(0.034, up=True), _nice(20.0, up=True), _nice(86, up=True)
-    (0.02, 0.05, 20.0, 100.0)
-    """
-    power = math.floor(math.log10(value))
-    steps = [float(f"{digit}e{p}") for p in range(power - 1, power + 2) for digit in (1, 2, 5)]
-    if up:
-        return next(step for step in steps if step >= value * (1 - 1e-9))
-    return next(step for step in reversed(steps) if step <= value * (1 + 1e-9))
+    powers = [math.log10(score) for score in every if 1 <= score < math.inf]  # perplexities above 10^200 are not drawn
+    return Scale(unit, 1.0, 10 ** min(200.0, max(0.005, 1.05 * max(powers, default=1.0))))
 
 
 FEW = 30  # test rows; a point with fewer rows is hollow and not connected to its neighbours
@@ -331,9 +265,8 @@ def plot(panels: list[Panel], metric: str, before: str = "", score: str | None =
     if not panels:
         return None
     name, unit = measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
-    drawn = panels, score or f"{before}{name}", unit
-    rows = [_rows([panel]) for panel in panels]
-    return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn), panels=rows)
+    rows, draw = _rows(panels), partial(lines, panels, score or f"{before}{name}", unit)
+    return Plot(rows, draw, lines=sum(len(_rows([panel])) for panel in panels))
 
 
 def _rows(panels: list[Panel]) -> list[str]:
@@ -358,7 +291,7 @@ def lines(
         upright = _upright(panels, axis, unit)
         counts = [text for panel in panels for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
-        legend = palette.Legend(_explained(panels, chosen, upright), max(across, 2) * palette.PANEL[0])
+        legend = palette.Legend(_explained(panels, chosen), max(across, 2) * palette.PANEL[0])
         titles = [textwrap.fill(escaping.one_line(x.title), _TITLE_WIDTH, break_on_hyphens=False) for x in panels]
         high = palette.PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(title.count("\n") for title in titles)
         figure = Figure(figsize=(legend.width, down * high + legend.height), layout="constrained")
@@ -368,36 +301,13 @@ def lines(
             _curves(axes, panel, upright, chosen)
             axes.set_title(title, pad=room)
             if all(below.axis != panel.axis for below in panels[number + across :][:1]):
-                axes.set_xlabel(_label(panel))
+                axes.set_xlabel(textwrap.fill(panel.axis, _LABEL_WIDTH))
             if number % across == 0:
                 axes.set_ylabel(upright.label(score, "\n"))
             else:
                 axes.tick_params(labelleft=False)
         legend.put(figure)
     return figure
-
-
-def divided(
-    panels: list[Panel], score: str, unit: str, axis: str, chosen: palette.Looks, wanted: Sequence[int]
-) -> Pieces:
-    """Draw each of the `wanted` panels as a figure of its own, without its title and the counts below the tables.
-
-    The other arguments are those of `lines`.
-    """
-    from matplotlib.figure import Figure
-
-    with palette.drawing():
-        panels = [replace(panels[i], lines=panels[i].lines.drop("tokens", strict=False)) for i in wanted]
-        upright, drawn = _upright(panels, axis, unit), []
-        margins = {_label(panel).count("\n"): palette.Margins() for panel in panels}
-        for panel in panels:
-            figure = Figure(figsize=palette.PANEL)
-            axes = figure.add_subplot()
-            _curves(axes, panel, upright, chosen)
-            axes.set(xlabel=_label(panel), ylabel=upright.label(score, "\n"))
-            margins[_label(panel).count("\n")].put(figure)
-            drawn.append((escaping.one_line(panel.title), figure))
-        return drawn, _explained(panels, chosen, upright)
 
 
 def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
@@ -407,7 +317,7 @@ def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
     return scale(axis, unit, list(itertools.chain.from_iterable(scores)))
 
 
-def _explained(panels: list[Panel], chosen: palette.Looks, upright: Scale) -> list[Any]:
+def _explained(panels: list[Panel], chosen: palette.Looks) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
     handles = [palette.line(escaping.one_line(name), **chosen[name].style) for name in _rows(panels)]
     if any(_tested(panel) is not None for panel in panels):
@@ -416,14 +326,12 @@ def _explained(panels: list[Panel], chosen: palette.Looks, upright: Scale) -> li
         handles.append(palette.line(f"fewer than {FEW} test rows, not connected", marker="o", **palette.HOLLOW))
     if any(_counts(panel.lines) for panel in panels):
         handles.append(palette.line("above: test rows / target tokens", linestyle="none"))
-    if upright.edge is not None:
-        handles.append(palette.zero_errors())
     if any(panel.seen for panel in panels):
         handles.append(palette.area("sizes seen in training", color=palette.INK, alpha=_SEEN, linewidth=0))
     if any((panel.lines["seeds"] > 1).any() for panel in panels):
         over_seeds = "95% interval over seeds" if panels[0].multiples else "range over seeds"
         handles.append(palette.area(over_seeds, color=palette.INK, alpha=_RANGE, linewidth=0))
-    if any(_over_rows(panel.lines).height for panel in panels if panel.multiples):
+    if any(panel.lines["low_over_rows"].count() for panel in panels if panel.multiples):
         handles.append(palette.line("95% interval over inputs", linestyle="none", marker="|", markersize=9))
     return handles
 
@@ -432,11 +340,6 @@ def _tested(panel: Panel) -> pl.Series | None:
     """The scores on the test split, or None if the panel has none."""
     test = panel.lines["test"] if "test" in panel.lines.columns else None
     return None if test is None or test.is_null().all() else test
-
-
-def _over_rows(lines: pl.DataFrame) -> pl.DataFrame:
-    """The points that have an interval over rows."""
-    return lines.drop_nulls("low_over_rows")
 
 
 def _few(lines: pl.DataFrame) -> np.ndarray:
@@ -459,12 +362,10 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     for (row,), curve in panel.lines.drop("by_seed", strict=False).group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
         if panel.multiples:
-            known = _over_rows(curve)
+            known = curve.drop_nulls("low_over_rows")
             low, mean, high = (upright.of(known[x].to_numpy()) for x in ("low_over_rows", "mean", "high_over_rows"))
             bars: dict[str, Any] = {"fmt": "none", "ecolor": chosen[str(row)].colour, "elinewidth": 0.7, "capsize": 2}
             axes.errorbar(known["x"].to_numpy(), mean, yerr=[abs(mean - low), abs(high - mean)], **bars)
-    if upright.edge is not None:
-        axes.axhspan(upright.low, upright.edge, zorder=0, **palette.ZERO)
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in _counts(panel.lines).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **place)
@@ -486,17 +387,7 @@ def _counts(lines: pl.DataFrame) -> dict[float, str]:
     apart = at["x"].diff().min()
     if apart is not None and apart / (at["x"][-1] - at["x"][0]) < _APART:
         return {}
-    return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
-
-
-def _label(panel: Panel) -> str:
-    """The label of the x axis, in lines that do not reach into the next panel."""
-    return textwrap.fill(panel.axis, _LABEL_WIDTH)
-
-
-def _short(count: int) -> str:
-    """A count in short form, for example `840` or `14k`."""
-    return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
+    return {x: f"{rows:,} / {tokens:,}" for x, rows, tokens in at.iter_rows()}
 
 
 def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: palette.Look, *, tested: bool) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.markup import escape as rich_escape
 from rich.text import Text
 
 from ape_cli.core import escaping
 from ape_cli.reports.tables import Cell, Table, is_number
-from ape_cli.reports.terminal import FRAME, WideTable, groups, heading, part_of
+from ape_cli.reports.terminal import WideTable, heading
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
@@ -76,6 +77,18 @@ _MARKDOWN = Markup(
     escape=escaping.markdown,
     dagger="†",
 )
+_RICH = Markup(  # style tags of rich
+    plain="%s[dim]%s[/]",
+    best="[bold underline]%s[/][dim]%s[/]",
+    std=" ±%s",
+    interval=" (%s to %s)",
+    seeds="[dim] ×%s[/]",
+    paper=r" [cyan]\[%s][/]",
+    empty="[dim]—[/]",
+    number="%s",
+    escape=rich_escape,
+    dagger="†",
+)
 _LATEX = Markup(
     plain="$%s%s$",
     best=r"\underline{$%s%s$}",
@@ -94,14 +107,13 @@ def rich(tables: list[Table]) -> RenderableType:
     """The tables for a terminal."""
     parts: list[RenderableType] = []
     for table in tables:
-        grid = WideTable(
-            table.title,
-            table.head,
-            table.columns,
-            [(Text(label), [_styled(cell, table) for cell in cells]) for label, cells in table.rows],
-            [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot],
-        )
-        parts += [grid, _Captions(table), Text()]
+        texts = [
+            [Text(cell) if isinstance(cell, str) else Text.from_markup(_RICH.cell(cell, table)) for cell in cells]
+            for _, cells in table.rows
+        ]
+        rows = [(Text(label), cells) for (label, _), cells in zip(table.rows, texts, strict=True)]
+        foot = [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot]
+        parts += [WideTable(table.title, table.head, table.columns, rows, foot), _Captions(table), Text()]
     return Group(*parts)
 
 
@@ -115,19 +127,6 @@ class _Captions:
         """Yield the notes."""
         styled = console.color_system is not None
         yield from (Text(note, style="dim") for note in self.table.captions(styled=styled))
-
-
-def _styled(cell: Cell | str | None, table: Table) -> Text:
-    """A cell for a terminal."""
-    if cell is None:
-        return Text("—", style="dim")
-    if isinstance(cell, str):
-        return Text(cell)
-    text = Text(table.number(cell.mean, 2), style="bold underline" if cell.best else "")
-    seeds = f" ×{cell.seeds}" if cell.seeds < table.most_seeds else ""
-    text.append(_MARKDOWN.spread(cell, table) + seeds, style="not bold not underline dim")
-    text.append(_MARKDOWN.beside(cell, table), style="not bold not underline cyan")
-    return text
 
 
 def markdown(tables: list[Table]) -> str:
@@ -149,16 +148,14 @@ _LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the d
 %   \setlength{\LTcapwidth}{\linewidth}
 % Names in a script that pdfLaTeX does not have need XeLaTeX or LuaLaTeX.
 """
-_LINE = 64  # characters in a line of an article; a wider table has a smaller font
-_MOST_CHARACTERS = 90  # a wider table is divided into several with some of the columns, because it could not be read
+_SMALL = 5  # columns; a table with more has a smaller font
 
 
 def latex(tables: list[Table], *, bold: bool = False) -> str:
     """The tables as LaTeX `longtable` environments, each with a caption and a label. The best scores can be `bold`.
 
     The first lines name the packages that the preamble needs. A label follows from the title of its table; tables with
-    the same title are numbered. A table with many columns is divided into several, each with the rows that it has a
-    score for.
+    the same title are numbered.
     """
     out, labels = [_LATEX_HEAD], set[str]()
     markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
@@ -168,39 +165,23 @@ def latex(tables: list[Table], *, bold: bool = False) -> str:
             re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, captions)
         )
         stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
-        for part, size, lines in _longtables(table, markup):
-            numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
-            label = next(label for label in numbered if label not in labels)
-            labels.add(label)
-            caption = f"\\caption[{{{title}{part}}}]{{{title}{part}. {notes}}}\\label{{{label}}} \\\\"
-            out += [f"{{{size}\\begin{{longtable}}{lines[0]}", caption, *lines[1:], "\\end{longtable}}", ""]
-            notes = ""
+        numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
+        label = next(label for label in numbered if label not in labels)
+        labels.add(label)
+        names = [_stacked(heading(name, tight=True)) for name in table.columns]
+        foot = [[*map(escaping.latex, [name, *counts])] for name, counts in table.foot]
+        head, *lines = (
+            " & ".join(row) + " \\\\"
+            for row in [[escaping.latex(table.head.capitalize()), *names], *markup.rows(table)]
+        )
+        top = ["\\toprule", head, "\\midrule"]  # on each page; the caption is above the first one
+        size = "\\scriptsize\\setlength{\\tabcolsep}{3pt}" * (len(names) > _SMALL)
+        out += [f"{{{size}\\begin{{longtable}}{{l{'r' * len(names)}}}"]
+        out += [f"\\caption[{{{title}}}]{{{title}. {notes}}}\\label{{{label}}} \\\\"]
+        out += [*top, "\\endfirsthead", *top, "\\endhead", "\\bottomrule", "\\endfoot", *lines]
+        out += ["\\midrule"] * bool(foot) + [" & ".join(row) + " \\\\" for row in foot]
+        out += ["\\end{longtable}}", ""]
     return "\n".join(out)
-
-
-def _longtables(table: Table, markup: Markup) -> Iterator[tuple[str, str, list[str]]]:
-    """The parts of a table: which columns a part has, its size of font, and its lines; the alignment is the first."""
-    names = [heading(name, tight=True) for name in table.columns]
-    head = [escaping.latex(table.head.capitalize()), *map(_stacked, names)]
-    body = markup.rows(table)
-    foot = [[*map(escaping.latex, [label, *counts])] for label, counts in table.foot]
-    label, *widths = (
-        max(*map(len, name.split("\n")), *(_printed(row[number]) for row in (*body, *foot)))
-        for number, name in enumerate([table.head, *names])
-    )
-    room = max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)
-    for part in groups([width + FRAME for width in widths], room):
-
-        def line(cells: Sequence[str], columns: Sequence[int] = part) -> str:
-            """The cells of a row in this part."""
-            return " & ".join([cells[0], *(cells[1 + i] for i in columns)]) + " \\\\"
-
-        shown = [row for row in body if any(row[1 + i] != _LATEX.empty for i in part)] or body
-        is_wide = label + sum(widths[i] + FRAME for i in part) > _LINE
-        top = ["\\toprule", line(head), "\\midrule"]  # on each page; the caption is above the first one
-        lines = [f"{{l{'r' * len(part)}}}", *top, "\\endfirsthead", *top, "\\endhead", "\\bottomrule", "\\endfoot"]
-        lines += [*map(line, shown), *(["\\midrule", *map(line, foot)] if foot else [])]
-        yield part_of(part, len(names)), "\\scriptsize\\setlength{\\tabcolsep}{3pt}" if is_wide else "", lines
 
 
 def _stacked(name: str) -> str:
@@ -211,16 +192,6 @@ def _stacked(name: str) -> str:
     """
     lines = "\\\\".join(escaping.latex(line) for line in name.split("\n"))
     return rf"\shortstack[r]{{{lines}}}" if "\n" in name else lines
-
-
-def _printed(cell: str) -> int:
-    r"""About how many characters wide a cell in LaTeX is printed.
-
-    >>> _printed(r"\underline{$77.01_{\pm 0.3}$} $\times 3$")
-    11
-    """
-    signs = re.sub(r"\\(pm|times)", "±", cell)
-    return len(re.sub(r"\\[a-z]+|[${}_ \\]", "", signs))
 
 
 def text(style: str, tables: list[Table], *, bold: bool = False) -> str:

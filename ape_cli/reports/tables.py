@@ -12,7 +12,7 @@ import polars as pl
 
 from ape_cli.core.numbers import perplexity_text
 from ape_cli.reports import best_by, published
-from ape_cli.reports.descriptions import CODE, is_image
+from ape_cli.reports.descriptions import is_image
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.layout import TABLE, row_rank
 
@@ -114,12 +114,9 @@ class Table:
         return [*self.notes[:1], *rule, *self.notes[1:]]
 
 
-_VERSIONS = """The code of a scheme or kind of attention has changed between these runs. Each version has a row, named \
-"code" with the first digits of its SHA-256. A row without it is of runs that recorded none."""
 _UNTUNED = """The rows are not tuned{}: a scheme has several settings of training, which were not chosen by \
 validation scores (`ape report --best-by validation` chooses). Nothing is underlined{}, because the best of them would \
 be chosen on these scores."""
-_OF_VERSION = rf"(^|, ){CODE}[0-9a-f+]+$"
 
 
 def tables(lines: pl.DataFrame, *, interval: bool = False) -> list[Table]:
@@ -135,12 +132,8 @@ def _scores(lines: pl.DataFrame, interval: bool) -> Table:
     columns = lines["column"].unique(maintain_order=True).to_list()
     first = lines.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
-    notes = []
-    if not first["is_image"] or ("paper" in first and lines["paper_mean"].count()):
-        notes = brackets(lines, interval)
-    elif "paper" in first and "images/cifar-10" in columns:
-        notes = ["Published numbers for images are best by epoch: see `ape report --by epoch --against …`."]
-    return table("Images" if first["is_image"] else kind, lines, "column", columns, interval, notes=notes)
+    title, notes = "Images" if first["is_image"] else kind, brackets(lines, interval)
+    return table(title, lines, "column", columns, interval, notes=notes)
 
 
 def table(
@@ -189,10 +182,7 @@ def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
     if untuned := lines.filter("untuned")["column"].unique(maintain_order=True).to_list():
         places = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
         notes.append(_UNTUNED.format(*places))
-    notes += chosen_notes(lines)
-    if lines["variant"].str.contains(_OF_VERSION).any():
-        notes.append(_VERSIONS)
-    return notes
+    return notes + chosen_notes(lines)
 
 
 def chosen_notes(group: pl.DataFrame) -> list[str]:
@@ -208,30 +198,22 @@ def chosen_notes(group: pl.DataFrame) -> list[str]:
 def _over(seeds: list[int], interval: bool, metric: str) -> str:
     """The meaning of the numbers in a cell, for example `mean ± standard deviation over 3 seeds`."""
     spread = "with its 95% interval" if interval else "± standard deviation"
-    none = f"no {'interval over seeds' if interval else 'standard deviation'}"
     if seeds == [1]:
-        return f"one seed, so there is {none}"
-    of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
-    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
-    limits = ", cut off at 0 and 100%" if METRICS[metric].is_share else ", cut off at 0"
+        return f"one seed, so there is no {'interval over seeds' if interval else 'standard deviation'}"
+    count = f"{seeds[0]} to {seeds[-1]} seeds (×n where fewer)" if len(seeds) > 1 else f"{seeds[0]} seeds"
+    limits = "0 and 100%" if METRICS[metric].is_share else "0"
+    how = f", by Student's t, cut off at {limits}"
     if METRICS[metric].exponential:
-        limits = ", computed on the logarithm and then transformed, cut off at 1"
-    return f"mean {spread} over {count} seeds{fewer}" + f", by Student's t{limits}" * interval
+        how = ", by Student's t, computed on the logarithm and then transformed, cut off at 1"
+    return f"mean {spread} over {count}" + how * interval
 
 
 def _underlining(table: Table, best: str) -> str:
-    """The rule of underlining (`layout.py`), as far as it applies to a table."""
-    seeds = {cell.seeds for cell in table.scores()}
-    columns = zip(*(cells for _, cells in table.rows), strict=True)
-    is_single = any(sum(isinstance(cell, Cell) for cell in column) == 1 for column in columns)
-    single = " A column with a single score has no mark." * is_single
-    if seeds == {1}:
-        return f"{best}: the best score of each column.{single}"
-    rule = f"""{best}: the best mean of each column and every mean at most one standard deviation worse, by the \
-deviation of the best mean (of equal best means, the largest)."""
-    alone = f" A best mean of one seed has no deviation, so only equal means are {best.lower()} with it."
-    return rule + alone * (1 in seeds) + single
+    """The rule of underlining (`layout.py`)."""
+    if {cell.seeds for cell in table.scores()} == {1}:
+        return f"{best}: the best score of each column that has several."
+    return f"""{best}: the best mean of each column that has several, and every mean at most one standard deviation \
+worse, by the deviation of the best mean (of equal best means, the largest; 0 for one seed)."""
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:

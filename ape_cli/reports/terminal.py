@@ -21,7 +21,7 @@ FRAME = 3  # characters around each cell; one more for the whole table
 class WideTable:
     """A table with a name and numbers in each row. If it is too wide, its columns are divided among several tables.
 
-    Names of columns and rows are folded further if fewer tables are needed then.
+    Names of columns and rows are folded further if it is too wide.
     """
 
     title: str
@@ -36,15 +36,15 @@ class WideTable:
         labels = [self.head, *(label.plain for label, _ in lines)]
         natural = max(map(len, labels))
         folded = min(natural, max(_LABEL, *(len(word) for label in labels for word in label.split())))
-        ways = []
-        for label, tight in ((natural, False), (natural, True), (folded, True)):
+        for label, tight in ((natural, False), (folded, True)):
             heads = [heading(name, tight) for name in self.columns]
             widths = [
                 FRAME + max(_LEAST, *map(len, head.split("\n")), *(cells[i].cell_len for _, cells in lines))
                 for i, head in enumerate(heads)
             ]
-            ways.append((groups(widths, options.max_width - label - FRAME - 1), label, heads))
-        parts, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
+            parts = groups(widths, options.max_width - label - FRAME - 1)
+            if len(parts) == 1:
+                break
         for number, group in enumerate(parts):
             yield from [Text()] * (number > 0)
             yield Text(self.title + part_of(group, len(heads)), style="table.title")
@@ -106,43 +106,13 @@ def heading(name: str, tight: bool) -> str:
     return "\n".join(lines)
 
 
-@dataclass
-class Listing:
-    """Rows of text, of which the first column has names. `numbers`: heads of columns that are aligned on the right.
-
-    If the longest words do not fit side by side, each row is printed as a block of lines.
-    """
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers: Collection[str] = ()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Yield one table, or the blocks."""
-        columns = list(zip(self.heads, *self.rows, strict=True))
-        widths = [max(map(len, column)) for column in columns]
-        least = [max(len(word) for text in column for word in text.split() or [""]) for column in columns]
-        least[0] = widths[0]  # the names of the rows are not folded
-        lengths = [sum(map(len, column)) for column in columns]
-        available = options.max_width - 1 - FRAME * len(columns)
-        if sum(least) <= available:
-            while sum(widths) > available:  # narrow the column whose text then needs the fewest further lines
-                foldable = (i for i in range(len(widths)) if widths[i] > least[i])
-                widths[min(foldable, key=lambda i: lengths[i] / (widths[i] * (widths[i] - 1)))] -= 1
-            table = Table()
-            for head, width in zip(self.heads, widths, strict=True):
-                table.add_column(head, width=width, justify="right" if head in self.numbers else "left")
-            for row in self.rows:
-                table.add_row(*map(Text, row))
-            yield table
-            return
-        yield Text(self.heads[0], style="dim")
-        for name, *cells in self.rows:
-            yield Text(name, style="bold")
-            grid = Table.grid(padding=(0, 1))
-            grid.add_column(no_wrap=True)
-            grid.add_column(overflow="fold")
-            for head, text in zip(self.heads[1:], cells, strict=True):
-                if text:
-                    grid.add_row(Text(f"  {head}:"), Text(text))
-            yield grid
+def listing(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> Table:
+    """Rows of text, of which the first column has names. `numbers`: heads of columns that are aligned on the right."""
+    table = Table()
+    for head in heads:
+        table.add_column(
+            head, overflow="fold", justify="right" if head in numbers else "left", no_wrap=head == heads[0]
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table

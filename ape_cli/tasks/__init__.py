@@ -21,6 +21,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -50,7 +51,15 @@ __all__ = [
     "option",
     "options_of",
     "recorded",
+    "size_words",
 ]
+
+_SIZE_WORDS = {  # for each structure, the meaning of a size and the label of its axis
+    "seq": ("length", "length of the source, symbols"),
+    "tree": ("depth", "depth of the source, steps from the root"),
+    "grid": ("longer side", "longer side of the source, cells"),
+    "cyclic": ("ring", "places of the ring"),
+}
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/tasks elsewhere on the path add files
 
@@ -74,6 +83,14 @@ def modality_of(name: str) -> str | None:
         return load(name).modality
     except ApeError:
         return None
+
+
+def size_words(name: str, structure: str) -> tuple[str, str]:
+    """The meaning of a size for a task, or for a structure if the task names none, and the label of its axis."""
+    with suppress(ApeError):  # the task may not be installed here
+        if words := load(name).size_words:
+            return words
+    return _SIZE_WORDS.get(structure.partition("(")[0], ("size", "size of the source"))
 
 
 def kind_of(name: str) -> str | None:

@@ -162,7 +162,7 @@ the best of the mean over seeds instead of the mean of each run's best
   - best(history, checkpoint["step"], metric)
   + best(pl.concat(h for _, h in of_runs).group_by("step").mean().sort("step"), checkpoint["step"], metric)
 unfinished runs in the means of learning curves
-  histories  reports/test_curves.py::test_what_is_not_finished_has_no_curve
+  histories  reports/views/test_by_epoch.py::test_what_is_not_finished_or_has_no_history_is_left_out
   - run.run.status_in(run.record) != "finished"
   + False
 seeds that were trained with different versions of a scheme's file are averaged

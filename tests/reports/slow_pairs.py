@@ -11,7 +11,6 @@ from tests.reports.slow_report import (
     Cell,
     Run,
     cells_of,
-    left_out,
     markdown,
     order,
     row_names,
@@ -21,12 +20,12 @@ from tests.reports.slow_report import (
 )
 
 
-def compared(runs: list[Run], a: str, b: str) -> str:
+def compared(runs: list[Run], a: str, b: str) -> list[str]:
     """`ape report --compare A B`."""
-    both, out, without = list[Run](), [], []
+    both, out = list[Run](), list[str]()
     for _, group in itertools.groupby(sorted(runs, key=table_of), table_of):
         of_table = list(group)
-        name = row_names(of_table)[0]
+        name = row_names(of_table)
         whole = {name(run): f"{run['scheme']} ({words(run['own'])})" if run["own"] else "" for run in of_table}
         schemes = [row.partition(" ")[0] for row in whole]
         calls = {}
@@ -49,50 +48,26 @@ def compared(runs: list[Run], a: str, b: str) -> str:
         for column, of in columns.items():
             if len(of) == 2 and of["a"][3].keys() & of["b"][3].keys():
                 tables.setdefault((of["a"][0], of["b"][0]), []).append((column, of["a"], of["b"]))
-            else:
-                without.append(f"{column}, preset {preset}")
         several = f", preset {preset}" * (len({run["preset"] for run in both}) > 1)
-        shared = row_names(of_preset)[1]
-        out += [
-            paired(*names, lines, preset + f", {shared} in all rows" * bool(shared), several)
-            for names, lines in tables.items()
-        ]
-    return left_out(out, without)
+        for names, lines in tables.items():
+            out += paired(*names, lines, several)
+    return out
 
 
-def paired(a: str, b: str, columns: list[tuple[str, Cell, Cell]], preset: str, several: str) -> str:
+def paired(a: str, b: str, columns: list[tuple[str, Cell, Cell]], several: str) -> list[str]:
     """The table of two rows: each column, and all tasks if there are several."""
-    lines, of_task, alone, other = [], dict[str, list[tuple[float, float]]](), [], False
+    lines, of_task = [], dict[str, list[tuple[float, float]]]()
     for column, (*_, run, ours), (*_, theirs) in columns:
         seeds = sorted(ours.keys() & theirs.keys())
         pairs = [(ours[seed], theirs[seed]) for seed in seeds]
         lines.append([column, *statistics_of(pairs, over_tasks=False)])
-        for name, of, rest in ((a, ours, theirs), (b, theirs, ours)):
-            if only := sorted(of.keys() - rest.keys()):
-                alone.append(f"{column}: {', '.join(map(str, only))} of {name}")
-        if " on " in column:
-            other = True
-        else:
+        if " on " not in column:
             of_task.setdefault(run["task"], []).append((fmean(x for x, _ in pairs), fmean(y for _, y in pairs)))
-    notes = [
-        f"""Preset {preset}; token accuracy in %, teacher decoding, test split; means over seeds that both have, and \
-their difference.""",
-        "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
-        "It assumes that differences are normally distributed.",
-        "It is cut off at ±100 points, because no difference is larger.",
-        f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
-        "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
-        "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
-    ]
     if len(of_task) > 1:
         pairs = [(fmean(x for x, _ in of), fmean(y for _, y in of)) for of in of_task.values()]
         lines.append(["all tasks", *statistics_of(pairs, over_tasks=True)])
-        notes.append("All tasks: a pair is a task, with the mean of its lines. Tasks are assumed to be independent.")
-        notes += ["Data that was not used for training is left out."] * other
-    if alone:
-        notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
     heads = [a, b, "difference", "interval", "better", "pairs", "p", "least p"]
-    return markdown(f"{a} against {b}{several}, token accuracy", "task", heads, lines, notes)
+    return markdown(f"{a} against {b}{several}, token accuracy", "task", heads, lines)
 
 
 def statistics_of(pairs: list[tuple[float, float]], *, over_tasks: bool) -> list[str]:

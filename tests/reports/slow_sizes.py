@@ -45,17 +45,9 @@ class Table:
         ]
         return float(sum(part[metric] * part[unit] for part in parts) / sum(part[unit] for part in parts))
 
-    def left(self, drawn: dict[str, dict[int, list[Row]]]) -> dict[str, list[int]]:
-        """The sizes at which a dataset is left out, by the names of those that are not."""
-        found: dict[str, list[int]] = {}
-        for size, scored in self.scored.items():
-            if sum(size in drawn[one] for one in self.data) > len(scored):
-                found.setdefault(self.called(scored), []).append(size)
-        return dict(sorted(found.items(), key=lambda item: item[1][0]))
 
-
-def tables_of(where: Path) -> tuple[list[Table], dict[str, dict[int, list[Row]]], int]:
-    """The tables of a folder of runs on one dataset, the rows of all datasets by size, and the number of runs."""
+def tables_of(where: Path) -> list[Table]:
+    """The tables of a folder of runs on one dataset."""
     runs = []
     for folder in sorted((where / "runs").iterdir()):
         tests = [json.loads(path.read_text()) for path in sorted(folder.glob("eval/*.json"))]
@@ -76,18 +68,12 @@ def tables_of(where: Path) -> tuple[list[Table], dict[str, dict[int, list[Row]]]
     for data in [one for number, one in enumerate(sets) if one not in sets[:number]]:
         found.append(Table([run for run in runs if run["run"] in of[data[0]]], data, drawn))
     found.sort(key=lambda table: (table.own not in table.data, table.called(table.data)))
-    return found, drawn, len(runs)
+    return found
 
 
-def spans(sizes: list[int]) -> str:
-    parts = [list(part) for _, part in itertools.groupby(enumerate(sizes), lambda pair: pair[1] - pair[0])]
-    return ", ".join(f"{p[0][1]}" + (f"–{p[-1][1]}" if len(p) > 1 else "") for p in parts)
-
-
-def by_size(where: Path) -> str:
+def by_size(where: Path) -> list[str]:
     """`ape report --by size` of runs on words of listed lengths, of which no more than ten are evaluated."""
-    tables, drawn, count = tables_of(where)
-    out = []
+    tables, out = tables_of(where), list[str]()
     for table in tables:
         training = sorted(table.runs[0]["dataset"]["parameters"]["sizes"])
         column = table.runs[0]["dataset"]["task"]
@@ -98,37 +84,20 @@ def by_size(where: Path) -> str:
             one = {"scheme": scheme, "preset": "small", "own": {}, "tuned": {}}
             cell = cells.setdefault((scheme, size), (scheme, (size, column), one, {}))
             cell[3][seed] = table.score(run, size, "token_accuracy", "tokens")
-        split = spans(training)
-        left = [f"length {spans(sizes)} is of {names} only" for names, sizes in table.left(drawn).items()]
-        notes = [
-            f"(seen): the training split has length {split}.",
-            f"Evaluated on {table.called(table.data)}.",
-            *([f"No row counts twice: {'; '.join(left)}."] if left else []),
-            *(
-                [
-                    f"""Only {len(table.runs)} of the {count} runs of this column were evaluated on it. Use `ape eval \
---data …` for the others."""
-                ]
-                if len(table.runs) < count
-                else []
-            ),
-            """The last two lines count the test rows, and their target tokens, behind each score; all seeds share \
-them, and equal rows count once.""",
-        ]
         names = {(size, column): f"{size}{' (seen)' * (size in training)}" for size in table.scored}
         foot = [
             ["*test rows*", *(f"{len(table.rows[size]):,}" for size in table.scored)],
             ["*test tokens*", *(f"{sum(tokens for _, tokens in table.rows[size]):,}" for size in table.scored)],
         ]
         title = f"{column} by length, token accuracy"
-        out.append(text(title, "", [*cells.values()], names, notes, split="test", interval=False, foot=foot))
-    return "\n".join(out)
+        out += text(title, [*cells.values()], names, foot=foot)
+    return out
 
 
 def lines(where: Path) -> dict[tuple[str, str, int], tuple[Any, ...]]:
     """The scores, counts and intervals of `ape report --by size --metric exact_match --format json`."""
     found = {}
-    for table in tables_of(where)[0]:
+    for table in tables_of(where):
         for scheme, size in itertools.product({run["config"]["scheme"] for run in table.runs}, table.scored):
             of = [
                 table.score(run, size, "exact_match", "rows") for run in table.runs if run["config"]["scheme"] == scheme

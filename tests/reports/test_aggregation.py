@@ -182,20 +182,6 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
     assert len({row for row, _ in shown.rows}) == 2
 
 
-def test_against_the_paper(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9, preset="paper")
-    add(tmp_path, "rope", 0.9, preset="paper", variant={"decay": 0.98})
-    add(tmp_path, "none", 0.2, preset="paper")
-    by_row = {
-        (x["scheme"], x["variant"]): (x["paper_mean"], x["paper_spread"]) for x in lines(tmp_path, against="paper")
-    }
-    assert by_row[("rope", "")] == (pytest.approx(0.97), pytest.approx(0.008))
-    assert by_row[("rope", "decay=0.98")] == (None, None)
-    assert by_row[("none", "")] == (None, None)
-    with pytest.raises(UsageError, match="unknown source of published numbers"):
-        lines(tmp_path, against="folklore")
-
-
 class Checker(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -251,13 +237,3 @@ def test_images_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert [row for row, _ in shown.rows] == ["sinusoidal", "orthogonal-grid"]
     entropy = tables_of(tmp_path, metric="cross_entropy")[1]
     assert (entropy.title, entropy.unit) == ("Images, cross-entropy", "nats an image")
-
-
-def test_images_on_another_dataset_and_of_another_size_are_named(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9, source="digits")
-    add(tmp_path, "rope", 0.2, source="digits", evaluated="e" * 64)
-    (shown,) = tables_of(tmp_path)
-    assert shown.columns == ["images/digits", "images/digits on longer"]
-    add(tmp_path, "rope", 0.3, source="digits", fingerprint="c" * 64, name="few")
-    (shown,) = tables_of(tmp_path)
-    assert set(shown.columns) >= {"images/digits [few]", "images/digits [images-digits]"}

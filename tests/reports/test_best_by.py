@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import ApeError, UsageError, left_out
-from ape_cli.reports import document, palette
+from ape_cli.core.errors import ApeError, left_out
+from ape_cli.reports import document
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import write_history
-from tests.registered import edit, fingerprint_of, vouch
+from tests.registered import edit, vouch
 from tests.reports.test_aggregation import add
 
 HIGH = {"lr_peak": 0.003}
@@ -77,13 +77,6 @@ def test_altered_test_scores_choose_the_same(sweep: Path) -> None:
     assert settings(sweep) == before
 
 
-def test_each_column_has_its_own_choice(sweep: Path) -> None:
-    trial(sweep, "rope", 1, 0.9, 0.9, task="copy", fingerprint="a" * 64)
-    trial(sweep, "rope", 1, 0.6, 0.8, task="copy", fingerprint="a" * 64, variant=HIGH)
-    found = settings(sweep)
-    assert (found["reverse", "rope"], found["copy", "rope"]) == ("lr_peak=0.003", "lr_peak=0.002")
-
-
 def test_a_seed_that_only_one_setting_has_does_not_choose(sweep: Path) -> None:
     """It counts for the score, though: a tuned setting is trained with more seeds."""
     trial(sweep, "rope", 3, 1.0, 1.0)
@@ -116,13 +109,6 @@ def test_of_equal_means_the_lower_loss_is_chosen(tmp_path: Path) -> None:
     assert settings(tmp_path) == {("reverse", "rope"): "lr_peak=0.003"}
 
 
-def test_the_mean_chooses_and_not_the_best_seed(tmp_path: Path) -> None:
-    for seed, (plain, high) in {1: (0.5, 0.9), 2: (0.5, 0.0)}.items():
-        trial(tmp_path, "rope", seed, plain, 0.5)
-        trial(tmp_path, "rope", seed, high, 0.5, variant=HIGH)
-    assert settings(tmp_path) == {("reverse", "rope"): "lr_peak=0.002"}
-
-
 def test_without_the_preset_s_setting_nothing_is_said_of_what_moved(tmp_path: Path) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.5, variant={"lr_peak": 0.001})
     trial(tmp_path, "rope", 1, 0.6, 0.5, variant=HIGH)
@@ -130,7 +116,7 @@ def test_without_the_preset_s_setting_nothing_is_said_of_what_moved(tmp_path: Pa
     found = {line["scheme"]: (line["trials"], line["moved"]) for line in lines(tmp_path)}
     assert found == {"rope": (2, None), "none": (1, 0.0)}
     (table,) = result_of(tmp_path).tables
-    assert any("numbers of settings differ" in note for note in table.notes)
+    assert any("not tuned equally" in note for note in table.notes)
 
 
 def test_settings_without_a_common_seed_are_left_out(tmp_path: Path) -> None:
@@ -161,30 +147,6 @@ def test_settings_that_all_trials_have_name_the_row(tmp_path: Path) -> None:
     assert any("the only setting for none" in note for note in table.notes)
 
 
-@pytest.mark.parametrize(
-    ("rates", "seeds", "what"),
-    [((0.003,), (1, 2), "seeds"), ((0.004,), (1,), "settings"), ((0.003, 0.004), (1,), "numbers of settings")],
-)
-def test_a_table_says_if_its_rows_were_not_tuned_equally(
-    tmp_path: Path, rates: tuple[float, ...], seeds: tuple[int, ...], what: str
-) -> None:
-    """`none` has the preset's rate and 0.003, with seed 1. `rope` has other rates or seeds."""
-    for scheme, tried, with_seeds in (("none", (0.003,), (1,)), ("rope", rates, seeds)):
-        for seed in with_seeds:
-            trial(tmp_path, scheme, seed, 0.5, 0.5)
-            for rate in tried:
-                trial(tmp_path, scheme, seed, 0.6, 0.5, variant={"lr_peak": rate})
-    (table,) = result_of(tmp_path).tables
-    assert any(f"The {what} differ, so the rows were not tuned equally." in note for note in table.notes)
-
-
-def test_a_single_setting_is_not_chosen(tmp_path: Path) -> None:
-    trial(tmp_path, "rope", 1, 0.5, 0.5, variant=HIGH)
-    (table,) = result_of(tmp_path).tables
-    assert [row for row, _ in table.rows] == ["rope (lr_peak=0.003)"]
-    assert table.notes[1:] == ["There is one setting for each row, so nothing was chosen."]
-
-
 def test_a_chosen_setting_without_scores_is_named(sweep: Path) -> None:
     """And not replaced by another one that has them."""
     trial(sweep, "none", 1, 0.5, 0.5)
@@ -200,12 +162,6 @@ def test_a_chosen_setting_without_scores_is_named(sweep: Path) -> None:
     ]
 
 
-def test_unknown_scores_to_choose_by_are_an_error(tmp_path: Path) -> None:
-    trial(tmp_path, "rope", 1, 0.5, 0.5)
-    with pytest.raises(UsageError, match="unknown scores to choose by"):
-        lines(tmp_path, best_by="test")
-
-
 def test_pairs_and_learning_curves_are_of_the_chosen_runs(sweep: Path) -> None:
     (pair,) = lines(sweep, "paired", compare=("rope", "alibi"))
     assert (pair["mean_a"], pair["setting_a"], pair["mean_b"], pair["setting_b"]) == (
@@ -216,34 +172,6 @@ def test_pairs_and_learning_curves_are_of_the_chosen_runs(sweep: Path) -> None:
     )
     at_end = {(x["scheme"], x["setting"], x["mean"]) for x in lines(sweep, "by-epoch") if x["measure"] == "validation"}
     assert at_end == {("rope", "lr_peak=0.003", 0.6), ("alibi", "lr_peak=0.002", 0.6)}
-
-
-def test_a_scheme_is_one_row_whatever_settings_its_columns_tried(tmp_path: Path) -> None:
-    """On `copy`, `rope` has only the high rate. That is the chosen setting there, and no part of a name."""
-    for seed in (1, 2):
-        for scheme in ("rope", "alibi"):
-            for task in ("copy", "reverse"):
-                of = {"task": task, "name": task, "fingerprint": fingerprint_of(task)}
-                trial(tmp_path, scheme, seed, 0.6, 0.8, variant=HIGH, **of)
-                if (scheme, task) != ("rope", "copy"):
-                    trial(tmp_path, scheme, seed, 0.5, 0.7, **of)
-    (table,) = result_of(tmp_path).tables
-    assert [row for row, _ in table.rows] == ["rope", "alibi"]
-    found = {(line["task"], line["scheme"]): (line["setting"], line["moved"]) for line in lines(tmp_path)}
-    assert found["copy", "rope"] == ("lr_peak=0.003", None)  # the preset's setting was not trained
-    assert found["reverse", "rope"] == ("lr_peak=0.003", pytest.approx(0.1))
-    pairs = lines(tmp_path, "paired", compare=("rope", "alibi"))
-    assert [line["over"] for line in pairs] == ["seeds", "seeds", "tasks"]
-
-
-@pytest.mark.parametrize("view", ["scores", "by-epoch"])
-def test_the_error_says_why_nothing_can_be_chosen(tmp_path: Path, view: str) -> None:
-    trial(tmp_path, "rope", 1, 0.5, 0.9)
-    trial(tmp_path, "rope", 2, 0.5, 0.9, variant=HIGH)
-    with left_out() as bad, pytest.raises(ApeError, match="no setting can be chosen") as error:
-        result_of(tmp_path, view)
-    assert any("its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)" in line for line in bad)
-    assert str(error.value.fix).startswith("restore or remove what was left out")
 
 
 def test_each_change_is_on_the_split_of_its_table(tmp_path: Path) -> None:
@@ -259,48 +187,6 @@ def test_each_change_is_on_the_split_of_its_table(tmp_path: Path) -> None:
     assert moved == {"validation": pytest.approx(0.1), "test": pytest.approx(-0.1)}
 
 
-def test_without_a_choice_rows_name_their_rates_and_nothing_is_underlined(sweep: Path) -> None:
-    (table,) = result_of(sweep, best_by=None).tables
-    assert [row for row, _ in table.rows] == [
-        f"{s} (lr_peak={rate})" for s in ("rope", "alibi") for rate in (0.002, 0.003)
-    ]
-    assert not table.underlines
-    assert any("not tuned" in note for note in table.notes)
-
-
-def test_lines_are_dashed_by_the_names_of_rows_as_captions_say(sweep: Path) -> None:
-    """The preset's own rate is dashed where a name has it, and a chosen other rate is solid, so names alone decide."""
-    trials, tuned = (result_of(sweep, best_by=by).tables[0] for by in (None, "validation"))
-    names = [row for table in (trials, tuned) for row, _ in table.rows]
-    solid = [name for name, look in palette.looks(names).items() if look.dashes == palette.SOLID]
-    assert solid == ["alibi", "rope"] == sorted(row for row, _ in tuned.rows)
-    assert "rope (lr_peak=0.002)" in names
-    sentence = "A solid line is a row named by its scheme alone. A dashed line is a row with a longer name."
-    assert all(sentence in load(view).caption for view in ("scores", "by-size", "by-epoch", "generalisation"))
-
-
-def test_other_settings_are_methods_and_are_underlined(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9)
-    add(tmp_path, "rope", 0.5, variant={"decay": 0.98})
-    (table,) = result_of(tmp_path, best_by=None).tables
-    assert table.underlines
-    assert not any("not tuned" in note for note in table.notes)
-
-
-def test_shared_settings_stand_in_the_caption_and_rows_are_found_without(tmp_path: Path) -> None:
-    for scheme in ("rope", "alibi"):
-        add(tmp_path, scheme, 0.9, variant=HIGH)
-    (table,) = result_of(tmp_path, best_by=None).tables
-    assert [row for row, _ in table.rows] == ["rope", "alibi"]
-    assert table.notes[0].startswith("Preset small, lr_peak=0.003 in all rows; ")
-    for name in ("rope", "rope (lr_peak=0.003)"):
-        assert len(lines(tmp_path, "paired", best_by=None, compare=(name, "alibi"))) == 1
-    add(tmp_path, "rope", 0.5)
-    assert len(lines(tmp_path, "paired", best_by=None, compare=("rope (lr_peak=0.003)", "alibi"))) == 1
-    with pytest.raises(UsageError, match="unknown row"):
-        lines(tmp_path, "paired", best_by=None, compare=("rope", "alibi"))
-
-
 def test_validation_scores_are_those_that_training_stored(sweep: Path) -> None:
     (table,) = result_of(sweep, split="validation").tables
     assert {row: [c.mean for c in cells if isinstance(c, Cell)] for row, cells in table.rows} == {
@@ -310,3 +196,10 @@ def test_validation_scores_are_those_that_training_stored(sweep: Path) -> None:
     with pytest.raises(ApeError, match="ape eval --split validation") as error:
         result_of(sweep, split="validation", metric="exact_match")
     assert "training stores only" in str(error.value)
+
+
+def test_the_mean_chooses_and_not_the_best_seed(tmp_path: Path) -> None:
+    for seed, (plain, high) in {1: (0.5, 0.9), 2: (0.5, 0.0)}.items():
+        trial(tmp_path, "rope", seed, plain, 0.5)
+        trial(tmp_path, "rope", seed, high, 0.5, variant=HIGH)
+    assert settings(tmp_path) == {("reverse", "rope"): "lr_peak=0.002"}

@@ -13,7 +13,7 @@ from ape_cli.core.errors import left_out
 from ape_cli.reports.plots import Panel
 from ape_cli.reports.views import by_epoch
 from tests.conftest import registry_of
-from tests.registered import replace, take_steps, vouch
+from tests.registered import take_steps, vouch
 from tests.reports.test_aggregation import add
 
 # what the history says about training; curves do not show it
@@ -73,32 +73,6 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     assert panel.lines["seeds"].to_list() == [1, 1, 1, 2, 2, 2]
     (panel,) = learning(tmp_path, "cross_entropy")
     assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
-
-
-def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
-    """Orders, datasets and presets have separate panels.
-
-    A setting that differs from the preset has a line of its own.
-    """
-    put(tmp_path, "rope", [0.1])
-    put(tmp_path, "rope", [0.2], variant={"decay": 0.98})
-    put(tmp_path, "tree", [0.3], task="c3", order="depth")
-    put(tmp_path, "tree", [0.4], task="c3", order="breadth")
-    panels = learning(tmp_path)
-    assert [p.title for p in panels] == ["reverse", "c3/breadth", "c3/depth"]
-    assert panels[0].lines["row"].to_list() == ["rope", "rope (decay=0.98)"]
-    put(tmp_path, "rope", [0.5], preset="tiny")
-    assert [p.title for p in learning(tmp_path)][:2] == ["reverse, preset small", "reverse, preset tiny"]
-    (tiny,) = learning(tmp_path, preset="tiny")
-    assert (tiny.title, tiny.lines["mean"].to_list()) == ("reverse", [0.5])
-
-
-def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", [0.1, 0.2])
-    replace(folder / "run.json", '"finished"', '"stopped"')
-    put(tmp_path, "none", [0.1, 0.2])
-    (panel,) = learning(tmp_path)
-    assert set(panel.lines["row"]) == {"none"}
 
 
 def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:

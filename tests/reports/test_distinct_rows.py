@@ -11,11 +11,8 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-import ape_cli.tasks
 from ape_cli import tasks
-from ape_cli.core import plugins
 from ape_cli.reports import aggregation, stats
-from ape_cli.reports.descriptions import Choice, ReportedRuns
 from ape_cli.reports.views import Options, by_operator, by_size, generalisation
 from tests.conftest import registry_of
 from tests.registered import edit, fingerprint_of, put_evaluation
@@ -136,19 +133,10 @@ def test_two_requests_have_the_rows_of_a_size_once(tmp_path: Path, told: bool) -
     assert {size: found[size]["rows"] for size in (8, 12, 16)} == {8: 40, 12: 40, 16: 40}
     assert (found[8]["tokens"], found[8]["weight"]) == (40 * 9, 40)
     assert (found[8]["low_over_rows"], found[8]["high_over_rows"]) == pytest.approx(stats.wilson(0.0, 40))
-    assert "No row counts twice: length 8 is of copy-a only." in notes(tmp_path)
     view = generalisation.Generalisation()
     result = view.read(registry_of(tmp_path), Options())
     lines = view.frame(result).filter(metric="exact_match", size=8)
     assert lines.select("rows", "tokens").row(0) == (40, 360)
-    assert "No row counts twice: length 8 is of copy-a only." in view.tables(result)[0].notes
-
-
-def test_a_third_request_does_not_change_a_mean(tmp_path: Path) -> None:
-    """Its third of the rows of length 8 are also rows of the others, and their score is another one."""
-    requests = [request("copy-a", [8, 12], score={8: 0.25}), request("copy-b", [8, 16], score={8: 0.25})]
-    put(tmp_path, "copy", OWN, [*requests, request("copy-c", [8, 12, 16], score={8: 0.7})])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.25, 40)
 
 
 def test_a_threshold_counts_distinct_rows(tmp_path: Path) -> None:
@@ -163,37 +151,6 @@ def test_a_threshold_counts_distinct_rows(tmp_path: Path) -> None:
         16: False,
         20: True,
     }
-
-
-def test_data_of_one_plan_with_other_numbers_of_rows(tmp_path: Path) -> None:
-    """A smaller dataset is a prefix of a larger one: the larger one counts, also if it is not the training data."""
-    options = {"length_mean": 5, "length_std": 1} | WORDS
-    put(tmp_path, "copy", Data("small", options, 30, 1.0), [Data("large", options, 90, 0.5)])
-    expected = drawn("copy", Data("large", options, 90)).group_by("size").len()
-    found = frame(tmp_path)
-    assert {size: line["rows"] for size, line in found.items()} == dict(expected.rows())
-    assert {line["mean"] for line in found.values()} == {0.5}
-    assert "No row counts twice: length 3–7 is of large only." in notes(tmp_path)
-
-
-def test_other_seeds_have_other_rows(tmp_path: Path) -> None:
-    """The 40 words of length 8 of two seeds are 80 rows, and the score is that of all."""
-    put(tmp_path, "copy", OWN, [request("copy-a", [8], score=1.0), request("copy-b", [8], seed=2)])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.5, 80)
-    assert not [note for note in notes(tmp_path) if note.startswith("No row")]
-
-
-def test_data_that_shares_some_rows_is_left_out(tmp_path: Path) -> None:
-    """Of `8` and `8,12`, each has half of the rows of length 8 of the other one."""
-    one, other = (drawn("copy", request("x", sizes)).filter(size=8)["source"] for sizes in ([8], [8, 12]))
-    assert len(set(one) & set(other)) == 20
-    put(tmp_path, "copy", OWN, [request("copy-b", [8], score=1.0), request("copy-a", [8, 12])])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.0, 40)
-
-
-def test_the_training_data_comes_first_of_equal_numbers(tmp_path: Path) -> None:
-    put(tmp_path, "copy", Data("z", {"sizes": [8]} | WORDS, 40, 1.0), [request("a", [8, 12])])
-    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (1.0, 40)
 
 
 @pytest.mark.parametrize("split", ["test", "validation"])
@@ -250,36 +207,6 @@ def test_rows_that_cannot_be_drawn_again(tmp_path: Path, change: dict[str, Any] 
     assert any(note.endswith("which rows are equal is not known here, so all count.") for note in notes(tmp_path))
 
 
-TASK = """
-from dataclasses import dataclass
-from ape_cli.tasks.copy import Copy
-
-@dataclass(frozen=True, kw_only=True)
-class Echo(Copy):
-    summary = "the source"
-"""
-
-
-def test_an_own_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows are drawn again, unless its code has changed."""
-    file = tmp_path / "mine" / "echo.py"
-    file.parent.mkdir()
-    file.write_text(TASK)
-    monkeypatch.setattr(ape_cli.tasks, "__path__", [*ape_cli.tasks.__path__, str(file.parent)])
-    own = Data("echo", {"sizes": [1], "vocabulary": 20}, 90)
-    folder = put(tmp_path, "echo", own, [])
-    plan = {"parameters": own.options, "seed": 1, "code": plugins.digest(tasks.load("echo"))}
-    (path,) = folder.glob("eval/*")
-    edit(path, plan=plan)
-    distinct = drawn("echo", own)["source"].n_unique()
-    assert (frame(tmp_path)[1]["rows"], distinct < 90) == (distinct, True)
-    edit(path, plan=plan | {"code": "0" * 64})
-    assert frame(tmp_path)[1]["rows"] == 90
-    monkeypatch.undo()
-    tasks.load.cache_clear()
-    assert frame(tmp_path)[1]["rows"] == 90  # the task is not there any more
-
-
 def test_what_takes_minutes_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = aggregation.Drawing("copy", None, '{"length_mean": 5, "length_std": 0}', (), 1, None, "test", 100)
     rows = aggregation.draw(drawing)
@@ -292,20 +219,9 @@ def test_what_takes_minutes_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     assert aggregation.draw(drawing) is None
 
 
-def test_rows_are_drawn_once_for_each_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Views and metrics share them, and so do the runs of chosen settings, which are others for each metric."""
-    folder = put(tmp_path, "copy", OWN, [request("copy-a", [8, 12])])
-    calls = list[Any]()
-    draw = aggregation.draw
-
-    def counted(drawing: aggregation.Drawing) -> pl.DataFrame | None:
-        calls.append(drawing)
-        return draw(drawing)
-
-    monkeypatch.setattr(aggregation, "draw", counted)
-    runs = ReportedRuns(registry_of(tmp_path))
-    for metric in ("exact_match", "cross_entropy"):
-        by_size.BySize().read(runs, Options(metric=metric))
-    generalisation.Generalisation().read(runs, Options())
-    by_size.BySize().read(ReportedRuns(runs, {folder.name: Choice("", 1, 1, True, (), ())}), Options())
-    assert len(calls) == 2
+def test_data_that_shares_some_rows_is_left_out(tmp_path: Path) -> None:
+    """Of `8` and `8,12`, each has half of the rows of length 8 of the other one."""
+    one, other = (drawn("copy", request("x", sizes)).filter(size=8)["source"] for sizes in ([8], [8, 12]))
+    assert len(set(one) & set(other)) == 20
+    put(tmp_path, "copy", OWN, [request("copy-b", [8], score=1.0), request("copy-a", [8, 12])])
+    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.0, 40)

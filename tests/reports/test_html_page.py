@@ -13,11 +13,11 @@ from markupsafe import Markup
 import ape_cli
 from ape_cli.reports import html_page
 from ape_cli.reports.html_page import PageFigure, Section
-from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.tables import Table
 from tests.conftest import ape
 from tests.reports.test_aggregation import Checker, add, tables_of
 
-SVG = PageFigure("By size", "", [("", Markup('<svg role="img"><g id="by-size-x"></g></svg>'))])
+SVG = PageFigure(Markup('<svg role="img"><g id="by-size-x"></g></svg>'), "")
 
 
 class Page(Checker):
@@ -57,10 +57,6 @@ def parse(text: str) -> Page:
     return found
 
 
-def page_of(figure: PageFigure) -> str:
-    return html_page.page([Section("Scores", [], figure)])
-
-
 def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     made = tables_of(tmp_path)
@@ -68,7 +64,7 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
         Section("Scores", made),
         Section("By size", made, SVG),
         Section("By operator", []),
-        Section("Learning curves", [], PageFigure("", "", [("", Markup("<svg></svg>"))])),
+        Section("Learning curves", [], PageFigure(Markup("<svg></svg>"), "")),
     ]
     text = html_page.page(sections)
     found = parse(text)
@@ -118,28 +114,17 @@ def test_a_score_tells_its_seeds_and_its_sample(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.92, 10)  # the names of runs are in the other order
     add(tmp_path, "rope", 0.90, 9)
     add(tmp_path, "none", 0.5, 42)
-    add(tmp_path, "alibi", 0.75, 9)
-    add(tmp_path, "alibi", 0.75, 11)
-    (made,) = tables_of(tmp_path)
-    text = html_page.page([Section("Scores", [made])])
-    assert re.findall('data-unit="([^"]*)" data-seeds="([^"]*)"', text) == [
-        ("%", "9 10")
-    ]  # those of the first score with the most
-    assert re.findall('data-sample="([^"]*)"', text) == ["1,000 test rows, 10,000 target tokens"]  # once for the column
-    cells = dict(re.findall(r'<th scope="row">(\w+)</th><td data-of="([^"]*)">', text))
-    assert cells == {
-        "rope": "90.00 92.00|1.41|78.29 100.00",  # the seeds are those of the table
-        "none": "42:",  # its only score is the number in the cell
-        "alibi": "9:75.00 11:75.00|0.00|75.00 75.00",
-    }
-
-
-def test_a_cell_with_other_rows_than_its_column_says_so() -> None:
-    scores = [Cell(0.5, None, 1, False, None, by_seed=((1, 0.5),), split="test", rows=n, tokens=n) for n in (9, 9, 8)]
-    made = Table("T", ["A note."], ["a"], [(f"r{i}", [score]) for i, score in enumerate(scores)], "%")
-    text = html_page.page([Section("Scores", [made])])
-    assert re.findall('data-sample="([^"]*)"', text) == ["9 test rows", "8 test rows"]
-    assert '<td data-of="" data-sample="8 test rows">50.00</td>' in text
+    text = html_page.page([Section("Scores", tables_of(tmp_path))])
+    cells = dict(re.findall(r'<th scope="row">(\w+)</th><td data-details="([^"]*)">', text))
+    sample = "Sample: 1,000 test rows, 10,000 target tokens"
+    assert cells["rope"].splitlines() == [
+        "Mean 91.00%, standard deviation 1.41%",
+        "95% interval of the mean over seeds: 78.29% to 100.00%",
+        "Seed 9: 90.00%",
+        "Seed 10: 92.00%",
+        sample,
+    ]
+    assert cells["none"].splitlines() == ["Seed 42: 50.00%", sample]
 
 
 def test_the_head_says_when_by_what_and_from_which_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,19 +41,7 @@ def test_the_best_scores_are_underlined_or_bold() -> None:
     assert "nderlined" not in bold
 
 
-def test_a_wide_table_is_divided_and_its_parts_have_the_rows_with_scores() -> None:
-    names = [f"column {i}" for i in range(17)]  # 8 or 9 characters and 3 between columns, in 90 beside the 6 of a row
-    rows = [(f"row {i}", ["1" if number < 7 or i else None for number in range(17)]) for i in range(20)]
-    text = rendering.latex([Table("a", ["All."], names, rows, "%", foot=[("rows", ["2"] * 17)])])
-    parts = text.split("\\begin{longtable}")[1:]
-    assert [part[: part.index("\n")] for part in parts] == ["{lrrrrrrr}", "{lrrrrrrr}", "{lrrr}"]
-    heads = [re.findall(r"column (\d+)", part[: part.index("endfirsthead")]) for part in parts]
-    assert [int(number) for head in heads for number in head] == list(range(17))
-    assert [part.count("column 0") for part in parts] == [2, 0, 0]  # on the first page, and on those that follow
-    assert re.findall(r"\\caption\[\{(.*?)\}\]", text) == [
-        f"a, columns {of} of 17" for of in ("1 to 7", "8 to 14", "15 to 17")
-    ]
-    assert re.findall(r"\\label\{(.*)\}", text) == ["tab:a", "tab:a-2", "tab:a-3"]
-    assert (text.count("row 0 &"), text.count("row 19 &"), text.count("rows & 2 ")) == (1, 3, 3)
-    assert text.count("All.") == 1
+def test_a_table_with_many_columns_has_a_smaller_font() -> None:
+    text = rendering.latex([Table("a", ["All."], ["x", "y"], [("r", ["1", None])], "%", foot=[("rows", ["2", "3"])])])
+    assert text.split("\\endfoot\n")[1].startswith("r & $1$ & --- \\\\\n\\midrule\nrows & 2 & 3 \\\\\n\\end{longtable}")
     assert [rendering.latex([plain("a", number)]).count("scriptsize") for number in (3, 7)] == [0, 1]

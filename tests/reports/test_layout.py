@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ape_cli.reports import rendering
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, load
 from ape_cli.runs import filters
@@ -67,82 +65,11 @@ def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
             )
     (table,) = tables(tmp_path)
     assert underlined(table) == {"copy": ["rope"], "reverse": []}
-    assert "Underlined: the best score of each column. A column with a single score has no mark." in table.captions()
+    assert "Underlined: the best score of each column that has several." in table.captions()
     for task, rows in underlined(table).items():
         one = registry_of(tmp_path).where(filters.make(None, [task], None))
         (alone,) = load("scores").tables(load("scores").read(one, Options()))
         assert underlined(alone) == {task: rows}
-
-
-@pytest.mark.parametrize("view", ["by-size", "generalisation"])
-def test_one_rule_for_the_table_that_is_shown(half_tuned: Path, view: str) -> None:
-    """A table says that nothing is underlined if nothing is, whatever other tables show."""
-    copy, reverse = tables(half_tuned, view)
-    assert not any(rows for rows in underlined(copy).values())
-    assert any("Nothing is underlined, because" in note for note in copy.captions())
-    assert any(rows for rows in underlined(reverse).values())
-    assert not any("Nothing is underlined" in note for note in reverse.captions())
-    for table in (copy, reverse):
-        text = rendering.markdown([table])
-        assert ("<ins>" in text) == ("Underlined: " in text) != ("Nothing is underlined" in text)
-
-
-def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> None:
-    """The ends of two schedules are two columns, but the schedules are settings of one scheme on one task."""
-    test_curves.put(tmp_path, "rope", [0.5, 0.6], variant={"steps": 200})
-    test_curves.put(tmp_path, "rope", [0.5, 0.6, 0.7, 0.8, 0.8, 0.9], variant={"steps": 600})
-    test_curves.put(tmp_path, "alibi", [0.5, 0.6, 0.7, 0.7, 0.8, 0.8], variant={"steps": 600})
-    (by_epoch,), (scores,) = tables(tmp_path, "by-epoch"), tables(tmp_path)
-    for table in (by_epoch, scores):
-        assert not table.underlines
-        assert any("The rows are not tuned: " in note for note in table.notes)
-
-
-def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:
-    """One schedule ends at step 200, which is half of the other. Each has two schemes."""
-    test_curves.put(tmp_path, "rope", [0.5, 0.6])
-    test_curves.put(tmp_path, "none", [0.4, 0.5])
-    test_curves.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9])
-    test_curves.put(tmp_path, "t5", [0.5, 0.6, 0.6, 0.8])
-    (table,) = tables(tmp_path, "by-epoch")
-    assert table.columns == ["@100 steps", "@200 steps (end)", "@200 steps (half)", "@400 steps"]
-    assert underlined(table) == {
-        "@100 steps": ["rope"],
-        "@200 steps (end)": ["rope"],
-        "@200 steps (half)": ["alibi"],
-        "@400 steps": ["alibi"],
-    }
-
-
-def test_the_middle_and_the_end_in_epochs(tmp_path: Path) -> None:
-    test_by_epoch.put(tmp_path, "rope", [0.5, 0.6], None)
-    test_by_epoch.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9], None)
-    (table,) = tables(tmp_path, "by-epoch")
-    assert table.columns == ["@1", "@2 (end)", "@2 (half)", "@4"]
-
-
-def test_a_copy_of_the_data_under_another_name_is_the_same_data(tmp_path: Path) -> None:
-    """Two of four seeds were trained on a copy of the dataset: one point at each step, of four seeds."""
-    scores = {1: [0.2, 0.4], 2: [0.4, 0.6], 3: [0.6, 0.8], 4: [0.8, 1.0]}
-    for seed, accuracies in scores.items():
-        test_curves.put(tmp_path, "rope", accuracies, seed, name="reverse-small" if seed < 3 else "reverse-copied")
-    (panel,) = test_curves.learning(tmp_path)
-    assert panel.lines.select("x", "mean", "least", "most", "seeds").rows() == [
-        (100, pytest.approx(0.5), 0.2, 0.8, 4),
-        (200, pytest.approx(0.7), 0.4, 1.0, 4),
-    ]
-    (table,) = tables(tmp_path)
-    assert [cell.seeds for cell in table.scores()] == [4]
-
-
-def test_names_do_not_depend_on_the_order_of_the_runs(tmp_path: Path) -> None:
-    """Two configurations with the same words both get the digits that tell them apart."""
-    for steps in (None, 400):
-        folder = add(tmp_path, "rope", 0.8, steps=steps)
-        assert json.loads((folder / "run.json").read_text())["variant"] == {}
-    (table,) = tables(tmp_path)
-    assert len(table.rows) == 2
-    assert all(row.startswith("rope #") for row, _ in table.rows)
 
 
 def renamed(folder: Path, fingerprint: str, name: str) -> None:
@@ -185,3 +112,30 @@ def test_settings_that_a_table_does_not_show_leave_it_tuned(tmp_path: Path) -> N
     assert any("not tuned" in note for note in validation.notes)
     assert len(others) == 2
     assert all(table.underlines and not any("not tuned" in note for note in table.notes) for table in others)
+
+
+def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> None:
+    """The ends of two schedules are two columns, but the schedules are settings of one scheme on one task."""
+    test_curves.put(tmp_path, "rope", [0.5, 0.6], variant={"steps": 200})
+    test_curves.put(tmp_path, "rope", [0.5, 0.6, 0.7, 0.8, 0.8, 0.9], variant={"steps": 600})
+    test_curves.put(tmp_path, "alibi", [0.5, 0.6, 0.7, 0.7, 0.8, 0.8], variant={"steps": 600})
+    (by_epoch,), (scores,) = tables(tmp_path, "by-epoch"), tables(tmp_path)
+    for table in (by_epoch, scores):
+        assert not table.underlines
+        assert any("The rows are not tuned: " in note for note in table.notes)
+
+
+def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:
+    """One schedule ends at step 200, which is half of the other. Each has two schemes."""
+    test_curves.put(tmp_path, "rope", [0.5, 0.6])
+    test_curves.put(tmp_path, "none", [0.4, 0.5])
+    test_curves.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9])
+    test_curves.put(tmp_path, "t5", [0.5, 0.6, 0.6, 0.8])
+    (table,) = tables(tmp_path, "by-epoch")
+    assert table.columns == ["@100 steps", "@200 steps (end)", "@200 steps (half)", "@400 steps"]
+    assert underlined(table) == {
+        "@100 steps": ["rope"],
+        "@200 steps (end)": ["rope"],
+        "@200 steps (half)": ["alibi"],
+        "@400 steps": ["alibi"],
+    }

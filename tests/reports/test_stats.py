@@ -32,12 +32,6 @@ def test_the_density_between_the_critical_values_is_95_percent(freedom: int) -> 
     assert 2 * (density(0) + inner + density(end)) * end / parts / 3 == pytest.approx(0.95, abs=1e-9)
 
 
-def test_many_values_have_the_normal_s_interval() -> None:
-    """1.959964 is the quantile of the normal distribution. The first correction is (z³ + z) / 4ν."""
-    z = 1.959963985
-    assert stats.critical(10_000) == pytest.approx(z + (z**3 + z) / 40_000, abs=1e-7)
-
-
 def test_spread_by_hand() -> None:
     """For 1, 2, 6 the mean is 3 and the deviation √((4 + 1 + 9) / 2) = √7; half of the interval is 4.302653 √7 / √3."""
     assert stats.spread([1, 2, 6]) == (

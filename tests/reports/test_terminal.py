@@ -7,7 +7,7 @@ import io
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ape_cli.reports.terminal import Listing, WideTable
+from ape_cli.reports.terminal import WideTable, listing
 
 
 def lines(shown: RenderableType, width: int) -> list[str]:
@@ -35,17 +35,5 @@ def test_names_of_columns_are_folded_between_words() -> None:
 
 
 def test_numbers_of_a_list_are_aligned_on_the_right() -> None:
-    listing = Listing(["scheme", "learns"], [["rope", "no"], ["relative", "12,864"]], numbers=["learns"])
-    assert lines(listing, 80)[3:5] == ["│ rope     │     no │", "│ relative │ 12,864 │"]
-
-
-def test_a_list_whose_words_do_not_fit_is_printed_as_blocks() -> None:
-    """28 characters: an ordinary text is folded instead, as long as that is enough."""
-    word = "validate_every_steps=1000000"
-    listing = Listing(["run", "set", "about"], [["a", word, "some words that may be folded"]])
-    for width in (80, 50):
-        shown = lines(listing, width)
-        assert shown[0].startswith("┏")
-        assert any(word in line for line in shown)
-    blocks = [line.rstrip() for line in lines(listing, 45)]
-    assert blocks == ["run", "a", f"  set:   {word}", "  about: some words that may be folded"]
+    shown = listing(["scheme", "learns"], [["rope", "no"], ["relative", "12,864"]], numbers=["learns"])
+    assert lines(shown, 80)[3:5] == ["│ rope     │     no │", "│ relative │ 12,864 │"]

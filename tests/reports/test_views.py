@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, left_out
-from ape_cli.reports import document, html_page, rendering, views
+from ape_cli.reports import document, rendering, views
 from ape_cli.reports.evaluations import METRICS
-from ape_cli.reports.html_page import anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
@@ -71,19 +70,6 @@ def test_a_view_says_what_it_is(name: str) -> None:
     assert view.title[0].isupper()
     assert bool(view.caption) == (type(view).plot is not View.plot)
     assert refused(view, asked(view)) == []
-
-
-def test_no_two_views_share_a_section_or_an_option() -> None:
-    on_page = [view for view in ALL.values() if view.on_page]
-    assert len({anchor(view.title) for view in on_page}) == len(on_page)
-    grouped = [view.by for view in ALL.values() if view.by]
-    assert len(set(grouped)) == len(grouped)
-    assert {"epoch", "op", "size"} <= set(grouped)
-    assert sum(view.compares for view in ALL.values()) == 1
-    with left_out() as bad:
-        found = views.every()
-    assert bad == []
-    assert [view.name for view in found if view.name in OURS] == list(OURS)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -150,15 +136,6 @@ def test_the_form_of_own_views_before_is_still_read(filled: Path, monkeypatch: p
         made = document.read(Registry(filled), view, asked(view))
     assert (made.selected.result is found[0], lines) == (True, ["one: is damaged"])
     assert made.notes == ["Left out, because they cannot be read or compared: one."]
-
-
-def test_text_in_a_cell_is_escaped() -> None:
-    """LaTeX writes a number in mathematical mode, and any other text as text."""
-    table = Table("Title", ["A note."], ["which"], [("a", ["50%_x|<b>"]), ("b", ["12"])], "")
-    assert r"a & 50\%\_x\textbar{}\textless{}b\textgreater{} \\" in rendering.text("latex", [table])
-    assert "b & $12$ " in rendering.text("latex", [table])
-    assert r"| a | 50%_x\|&lt;b> |" in rendering.text("markdown", [table])
-    assert "50%_x|&lt;b&gt;" in html_page.page([html_page.Section("x", [table])])
 
 
 def test_two_views_or_an_unknown_one_are_refused(here: Path) -> None:

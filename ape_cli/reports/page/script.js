@@ -56,7 +56,7 @@ window.addEventListener("hashchange", showLinked);
 
 // Sorting
 
-const SCORE = "td[data-of]";
+const SCORE = "td[data-details]";
 const collator = new Intl.Collator("en", { numeric: true });
 
 // The mean of a score as text.
@@ -80,7 +80,7 @@ function compare(a, b) {
 
 // The first click on a column of scores puts the best first. A third click restores the first order.
 function nextOrder(table, header, body) {
-  const isScore = body.querySelector(`tr > :nth-child(${header.cellIndex + 1})[data-of]`) !== null;
+  const isScore = body.querySelector(`tr > :nth-child(${header.cellIndex + 1})[data-details]`) !== null;
   const first = isScore && table.dataset.best !== "least" ? "descending" : "ascending";
   const second = first === "descending" ? "ascending" : "descending";
   return { none: first, [first]: second, [second]: "none" }[header.ariaSort ?? "none"];
@@ -121,27 +121,6 @@ function filter(table, words, status) {
 const details = document.getElementById("details");
 let described = null;
 
-// The words about a score. `data-of` has the score of each seed of the table, or `seed:score`, then the deviation and
-// the interval. The score of a single seed is left out, because it is the number in the cell.
-function detailsOf(cell) {
-  const table = cell.closest("table");
-  const { unit, seeds } = table.dataset;
-  const [bySeed, deviation, interval] = cell.dataset.of.split("|");
-  const lines = [];
-  if (deviation) lines.push(`Mean ${meanOf(cell)}${unit}, standard deviation ${deviation}${unit}`);
-  if (interval) {
-    const [low, high] = interval.split(" ");
-    lines.push(`95% interval of the mean over seeds: ${low}${unit} to ${high}${unit}`);
-  }
-  bySeed.split(" ").forEach((score, place) => {
-    const [seed, value] = score.includes(":") ? score.split(":") : [seeds.split(" ")[place], score];
-    lines.push(`Seed ${seed}: ${value || meanOf(cell)}${unit}`);
-  });
-  const column = table.tHead.rows[0].cells[cell.cellIndex];
-  lines.push(`Sample: ${cell.dataset.sample ?? column.dataset.sample}`);
-  return lines.join("\n");
-}
-
 function scores(table) {
   return [...table.querySelectorAll(SCORE)].filter((cell) => !cell.parentElement.hidden);
 }
@@ -158,7 +137,7 @@ function showDetails(cell) {
   hideDetails();
   described = cell;
   cell.setAttribute("aria-describedby", "details");
-  details.textContent = detailsOf(cell);
+  details.textContent = cell.dataset.details;
   details.hidden = false;
   placeDetails();
 }

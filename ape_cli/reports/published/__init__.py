@@ -81,13 +81,16 @@ class Note(BaseModel):
         return (not self.schemes or row in self.schemes) and (not self.columns or column in self.columns)
 
 
+_Strict = Annotated[float, Field(strict=True)]
+
+
 class PublishedTable(BaseModel):
     """A table of a source."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
-    numbers: list[list[Any]]
+    numbers: list[tuple[str, str, str, str, _Strict] | tuple[str, str, str, str, _Strict, _Strict]]
 
 
 class Published(BaseModel):
@@ -115,7 +118,7 @@ class Published(BaseModel):
     @cached_property
     def numbers(self) -> list[Number]:
         """All numbers, in the order of the file. Raises `ValueError` if one is not valid."""
-        found = [_number(table.name, fields) for table in self.table for fields in table.numbers]
+        found = [_number(table.name, *fields) for table in self.table for fields in table.numbers]
         if not found:
             raise ValueError("there are no numbers")
         if unused := self.columns.keys() - {number.column for number in found}:
@@ -229,22 +232,18 @@ def load(name: str) -> Published:
     return source
 
 
-def _number(table: str, fields: list[Any]) -> Number:
+def _number(
+    table: str, task: str, order: str, row: str, metric: str, value: float, spread: float | None = None
+) -> Number:
     """A number from its line in a file. Raises `ValueError` if it is not valid."""
-    words, values = fields[:4], fields[4:]
-    texts = len(words) == 4 and all(isinstance(word, str) for word in words)
-    if not texts or len(values) not in (1, 2) or not all(type(x) in (int, float) and math.isfinite(x) for x in values):
-        raise ValueError(f"{fields} is not [task, order, row, metric, value, spread]")
-    task, order, row, metric = words
     if metric not in (*LAST_DIGIT, *NOT_HERE):
-        raise ValueError(f"{fields} has none of the metrics {', '.join(LAST_DIGIT)}")
+        raise ValueError(f"{metric} is none of the metrics {', '.join(LAST_DIGIT)}")
     low, high = _RANGES.get(metric, (0.0, math.inf))
-    if not low <= values[0] <= high:
-        raise ValueError(f"{fields} has a {metric} outside of {low:g} to {high:g}")
-    spread = float(values[1]) if len(values) > 1 else None
+    if not low <= value <= high:
+        raise ValueError(f"{value} of {row} is a {metric} outside of {low:g} to {high:g}")
     if spread is not None and spread < 0:
-        raise ValueError(f"{fields} has a negative spread")
-    return Number(table, f"{task}/{order}" if order else task, plain(row), metric, float(values[0]), spread)
+        raise ValueError(f"{row} has a negative spread")
+    return Number(table, f"{task}/{order}" if order else task, plain(row), metric, value, spread)
 
 
 def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFrame:

@@ -31,7 +31,7 @@ import polars as pl
 from ape_cli.core.errors import LEFT_OUT, RunError, UsageError
 from ape_cli.reports import plots, published
 from ape_cli.reports.aggregation import over_seeds
-from ape_cli.reports.descriptions import Described, RowKey, Settings, described, once
+from ape_cli.reports.descriptions import Described, described, once
 from ape_cli.reports.evaluations import (
     COLUMN,
     LINES,
@@ -59,17 +59,11 @@ History = tuple[Described, pl.DataFrame]  # a finished run and its validations
 logger = logging.getLogger(__name__)
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
-_CHOSEN = """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. At \
-the end it is that of the weights that were kept."""
-_OF_ACCURACY = {  # explanations of the measures
-    VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
-    CHOSEN: _CHOSEN.format("accuracy"),
-    BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
-}
-_OF_OTHERS = {  # the same, of metrics with this name
-    VALIDATION: "The lowest validation {} until then. The weights were chosen by validation accuracy, not by this.",
-    CHOSEN: _CHOSEN,
-    BEST: "The lowest test {} until then: chosen on the test set itself, so it is optimistic.",
+_MEASURES = {  # their explanations, with the name of the metric
+    VALIDATION: "The best validation {} until then. Validation accuracy chose the weights, so it is biased upwards.",
+    CHOSEN: """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. \
+At the end it is that of the weights that were kept.""",
+    BEST: "The best test {} until then: chosen on the test set itself, so it is optimistic.",
 }
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
@@ -122,13 +116,8 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def tables(self, result: Epochs, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
-        measures = (VALIDATION, CHOSEN, BEST)
-        return [
-            _table(group.filter(measure=m), interval)
-            for group in by_column(result.lines)
-            for m in measures
-            if m in group["measure"]
-        ]
+        groups = [group.filter(measure=m) for group in by_column(result.lines) for m in _MEASURES]
+        return [_table(group, interval) for group in groups if group.height]
 
     def plot(self, result: Epochs, options: Options) -> Plot | None:
         """The learning curves, with one panel for each column of the tables: validation scores over steps."""
@@ -164,16 +153,11 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
             for line in aggregated.iter_rows(named=True)
         ]
         aggregated = published.beside(aggregated, columns, against)
-    labelled = label(aggregated, _settings(of_runs))
+    labelled = label(aggregated, {run.key: run.settings for run, _ in of_runs})
     which = pl.when("is_end").then(pl.lit("end")).otherwise(pl.lit("half"))
     is_both = pl.col("is_end").n_unique().over(*TABLE, "column", "checkpoint") > 1
     named = pl.when(is_both).then(pl.format("{} ({})", "checkpoint", which)).otherwise("checkpoint")
     return mark(labelled.with_columns(checkpoint=named), ["checkpoint"], ["measure"])
-
-
-def _settings(of_runs: list[History]) -> dict[RowKey, Settings]:
-    """The settings of runs."""
-    return {run.key: run.settings for run, _ in of_runs}
 
 
 def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]]:
@@ -218,7 +202,7 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     names = places["checkpoint"].unique(maintain_order=True).to_list()
     notes = [
         "Columns: half of the schedule, and the whole schedule.",
-        (_OF_ACCURACY if METRICS[first["metric"]].is_share else _OF_OTHERS)[first["measure"]].format(name),
+        _MEASURES[first["measure"]].format(name),
     ]
     if first["measure"] == BEST:  # published scores were chosen like this
         notes += brackets(group, interval)
@@ -232,27 +216,20 @@ def histories(registry: Registry, metric: str) -> Iterator[History]:
     test: null if the test split was not scored. kept: whether the weights were the best so far. A run without a
     readable history is left out with a warning.
     """
+    names = {"validation": f"validation_{MEASURED[metric]}", "test": f"test_{MEASURED[metric]}", "kept": "kept"}
+    types = {"validation": pl.Float64, "test": pl.Float64, "kept": pl.Boolean}
     for run in described(registry):
         if run.run.status_in(run.record) != "finished":
             continue
         try:
-            history = _measured(once(registry, run.run.history), metric)
+            history = once(registry, run.run.history)
+            known = {name: pl.col(of) if of in history.columns else pl.lit(None) for name, of in names.items()}
+            known["validation"] = pl.col(names["validation"])  # an error if it is missing
+            columns = [column.cast(types[name]).alias(name) for name, column in known.items()]
+            yield run, history.select(pl.col("step").cast(pl.Int64), *columns).sort("step")
         except (RunError, pl.exceptions.PolarsError):
             what = "history.parquet is missing or damaged, so there is no learning curve"
             logger.warning(f"{LEFT_OUT}{run.run.name}: {what}")
-        else:
-            yield run, history
-
-
-def _measured(history: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """The columns of `histories`. Raises `PolarsError` if a column is missing or has values of another type."""
-    validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
-    missing = pl.Series([None] * history.height)
-    tested, kept = (history[name] if name in history.columns else missing for name in (test, "kept"))
-    columns = [history["step"].cast(pl.Int64), history[validation].cast(pl.Float64), tested.cast(pl.Float64)]
-    columns.append(kept.cast(pl.Boolean))
-    found = pl.DataFrame(dict(zip(("step", "validation", "test", "kept"), columns, strict=True)))
-    return found if found["step"].is_sorted() else found.sort("step")
 
 
 def learning(of_runs: list[History], metric: str) -> list[Panel]:
@@ -275,4 +252,5 @@ def learning(of_runs: list[History], metric: str) -> list[Panel]:
         )
         .rename({"step": "x"})
     )
-    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds, _settings(of_runs)))]
+    labelled = label(over_seeds, {run.key: run.settings for run, _ in of_runs})
+    return [Panel(title, "steps", lines) for title, lines in split(labelled)]

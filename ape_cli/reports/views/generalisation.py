@@ -28,7 +28,6 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import aggregation, plots, stats
-from ape_cli.reports.descriptions import size_words
 from ape_cli.reports.evaluations import CELL, COUNTS, PLACE, Options, arrange, measured
 from ape_cli.reports.layout import DATA, by_column, mark
 from ape_cli.reports.plots import FEW, LINE_STYLES, Panel, Plot, split
@@ -36,6 +35,7 @@ from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View, by_size
 from ape_cli.reports.views.by_size import Sizes
 from ape_cli.runs.registry import Registry
+from ape_cli.tasks import size_words
 
 ENOUGH = 0.9  # exact match
 _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
@@ -167,7 +167,6 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
         f"Up to: the largest {word} {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",
-        *by_size.only_of(group, word),
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]

@@ -57,16 +57,12 @@ _BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("shared", "of_preset"), p
 _BEHIND |= {f"{name}_{side}": COLUMNS[name][0] for side in ("a", "b") for name in _CHOICE}
 _TABLE = ["preset", "a", "b"]  # these identify a table
 _ALL = "all tasks"
-_OF_DIFFERENCES = [
-    "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
-    "It assumes that differences are normally distributed.",
-]
-_POSSIBLE = "It is cut off at ±100 points, because no difference is larger."
-_OF_RATIOS = [
-    """Interval: the 95% interval over seeds of the ratio, by Student's paired t, computed on the logarithm and then \
-transformed.""",
-    "It assumes that logarithms of ratios are normally distributed. p is of these logarithms, too.",
-]
+_INTERVAL = {  # whether the effect is a ratio
+    False: """Interval: the 95% interval over seeds of the mean difference, by Student's paired t, which assumes that \
+differences are normally distributed.""",
+    True: """Interval: the 95% interval over seeds of the ratio, by Student's paired t of the logarithms, which are \
+assumed to be normally distributed, and then transformed. p is of these logarithms, too.""",
+}
 
 
 class Paired(View[pl.DataFrame]):
@@ -122,10 +118,13 @@ def lines(values: Values, a: str, b: str) -> pl.DataFrame:
         )
         line, only = next(iter(of_side.values())), [sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours)]
         if not (seeds := sorted(ours.keys() & theirs.keys())):
-            told = "; ".join(f"{name}: {_words(of) or 'no seed'}" for name, of in zip((a, b), only, strict=True))
+            told = "; ".join(
+                f"{name}: {', '.join(map(str, of)) or 'no seed'}" for name, of in zip((a, b), only, strict=True)
+            )
             alone.append(f"{line['column']}, preset {line['preset']}: no seed in common ({told})")
             continue
-        own = {"over": "seeds", "only_a": _words(only[0]), "only_b": _words(only[1])}
+        own = {f"only_{side}": ", ".join(map(str, of)) for side, of in zip("ab", only, strict=True)}
+        own |= {"over": "seeds"}
         own |= {side: of_side[side]["row"] for side in ("a", "b")}
         own |= {f"{name}_{side}": of_side[side][name] for side in ("a", "b") for name in _CHOICE}
         paired.append(line | own | _paired([(ours[seed], theirs[seed]) for seed in seeds], line["metric"]))
@@ -192,11 +191,6 @@ def _over_tasks(lines_of_table: list[dict[str, Any]]) -> Iterator[dict[str, Any]
     yield shared | {"over": "tasks", "column": _ALL} | of_tasks
 
 
-def _words(seeds: list[int]) -> str:
-    """Seeds as text."""
-    return ", ".join(map(str, seeds))
-
-
 def _table(group: pl.DataFrame) -> Table:
     """The table of one preset and settings."""
     first = group.row(0, named=True)
@@ -205,8 +199,7 @@ def _table(group: pl.DataFrame) -> Table:
     means, effect = ("geometric means", "ratio") if ratio else ("means", "difference")
     notes = [
         f"{settings(group)}; {means} over seeds that both have, and their {effect}.",
-        *(_OF_RATIOS if ratio else _OF_DIFFERENCES),
-        *([_POSSIBLE] if METRICS[first["metric"]].is_share else []),
+        _INTERVAL[ratio],
         f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
@@ -217,9 +210,8 @@ def _table(group: pl.DataFrame) -> Table:
     ]
     notes[1:1] = chosen_notes(pl.concat(sides))
     if _ALL in group["column"]:
-        notes.append("All tasks: a pair is a task, with the mean of its lines. Tasks are assumed to be independent.")
-        if (group["fingerprint"] != group["trained_fingerprint"]).any():
-            notes.append("Data that was not used for training is left out.")
+        notes.append("""All tasks: a pair is a task, with the mean of its lines on the data used for training. Tasks \
+are assumed to be independent.""")
     alone = [
         f"{line['column']}: {line[only]} of {name}"
         for line in group.iter_rows(named=True)

@@ -8,8 +8,6 @@ either side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.reports import aggregation, palette, tables
 from ape_cli.reports.evaluations import LINES, chosen_columns
-from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale, short
+from ape_cli.reports.plots import LINE_STYLES, Plot, Scale, scale, short
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -62,13 +60,11 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
 
 def dot_plot(tables: list[Table]) -> Plot:
-    """The plot of tables, which is drawn only in pieces if a table has too many rows."""
-    pieces = [piece for table in tables for piece in _pieces(table)]
-    of_pieces: Any = {"divide": partial(divided, pieces), "panels": [_names([piece]) for piece in pieces]}
+    """The plot of tables. It cannot be drawn if a table has too many rows."""
+    lines = sum(len(table.scores()) for table in tables)
     if max(len(table.rows) for table in tables) > MOST_ROWS:
-        note = f"no plot of the scores: a table has more than {MOST_ROWS} rows"
-        return Plot(_names(tables), None, note, **of_pieces)
-    return Plot(_names(tables), partial(dots, tables), **of_pieces)
+        return Plot(_names(tables), None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
+    return Plot(_names(tables), partial(dots, tables), lines=lines)
 
 
 def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
@@ -80,7 +76,7 @@ def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
 
     with palette.drawing():
         along = _along(tables, axis)
-        legend = palette.Legend(_explained(tables, chosen, along), 2.3 * palette.PANEL[0])
+        legend = palette.Legend(_explained(tables, chosen), 2.3 * palette.PANEL[0])
         heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
         figure = Figure(figsize=(legend.width, sum(heights) + legend.height), layout="constrained")
         grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
@@ -91,38 +87,6 @@ def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
             axes.set_title(escaping.one_line(table.title))
         legend.put(figure)
     return figure
-
-
-def _pieces(table: Table) -> list[Table]:
-    """A table for each column that has scores, with the rows that have one."""
-    of_column = [
-        [(row, [cells[number]]) for row, cells in table.rows if isinstance(cells[number], Cell)]
-        for number in range(len(table.columns))
-    ]
-    return [replace(table, columns=[c], rows=rows) for c, rows in zip(table.columns, of_column, strict=True) if rows]
-
-
-def divided(pieces: list[Table], axis: str, chosen: palette.Looks, wanted: Sequence[int]) -> Pieces:
-    """Draw each of the `wanted` tables of one column as a figure of its own, without its title.
-
-    The other arguments are those of `dots`.
-    """
-    from matplotlib.figure import Figure
-
-    with palette.drawing():
-        names = [piece.columns[0] for piece in pieces]
-        tables, panels = [pieces[i] for i in wanted], []
-        along, margins = _along(tables, axis), palette.Margins()
-        for table in tables:
-            figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(table.rows) + 0.7))
-            axes = figure.add_subplot()
-            _dots(axes, table, along, chosen)
-            axes.set_yticks([])
-            margins.put(figure)
-            (column,) = table.columns
-            of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
-            panels.append((escaping.one_line(short(column) + of_table), figure))
-        return panels, _explained(tables, chosen, along)
 
 
 def _names(tables: list[Table]) -> list[str]:
@@ -138,7 +102,7 @@ def _along(tables: list[Table], axis: str) -> Scale:
     return scale(axis, tables[0].unit, points, ends)
 
 
-def _explained(tables: list[Table], chosen: palette.Looks, along: Scale) -> list[Any]:
+def _explained(tables: list[Table], chosen: palette.Looks) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
     cells = [cell for table in tables for cell in table.scores()]
     thin = {"linewidth": palette.LEAD["linewidth"]}  # as the line that leads to a dot
@@ -147,7 +111,7 @@ def _explained(tables: list[Table], chosen: palette.Looks, along: Scale) -> list
         handles.append(palette.line("± one standard deviation over seeds"))
     if any(cell.paper for cell in cells):
         handles.append(palette.line("published", **palette.PAPER))
-    return handles + [palette.zero_errors()] * (along.edge is not None)
+    return handles
 
 
 def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None:
@@ -160,14 +124,12 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None
         axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
         for (y, cell), mean in zip(at.items(), means, strict=True):
             # the length of a line means nothing unless the axis begins at a score of 0
-            end = mean if along.low == 0 and not along.error else along.high
+            end = mean if along.low == 0 and along.least is None else along.high
             axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **palette.LEAD)
             if cell.std:
                 axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
             if cell.paper:
                 axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **palette.PAPER)
-    if along.edge is not None:
-        axes.axvspan(along.low, along.edge, zorder=0, **palette.ZERO)
     axes.set_ylim(len(table.columns) - 0.5, -0.5)
     for edge in range(1, len(table.columns)):
         axes.axhline(edge - 0.5, color=palette.INK, alpha=0.15, linewidth=0.7)

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -265,16 +265,12 @@ def _score(run: Run, record: RunRecord, number: Number) -> float | None:
 
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
-_RULE = """=: reproduced: the means differ by at most {times} times the larger standard deviation over seeds, ours \
-or the published one, plus {digit}, half of the last digit of the published mean. {times} times the published \
-deviation is at least {least}, because it is rounded.{interval} ≠: differs by more, and runs of the same preset with a \
-suspected cause leave at most {times} times the published deviation, or {explained:.0%} of the difference. ?: differs \
-by more, and no runs explain it."""
-_NOT_RUN = "—: not run."
-_RATIO = "Our perplexity divided by the published one."
-_INTERVAL = " It follows from half of the 95% interval over {} seeds."
-_OF_LOGARITHMS = """Perplexities are compared by their logarithm, so deviations are those of the logarithm, and \
-rounding is divided by the published perplexity."""
+_RULE = f"""=: reproduced: the means differ by at most {DEVIATIONS} times the larger standard deviation over seeds, \
+ours or the published one, plus half of the last digit of the published mean. The published deviation is at least what \
+rounding hides. ≠: differs by more, and runs of the same preset with a suspected cause leave at most {DEVIATIONS} \
+times the published deviation, or {EXPLAINED:.0%} of the difference. ?: differs by more, and no runs explain it. —: \
+not run."""
+_RATIO = "Our perplexity divided by the published one. Perplexities are compared by their logarithm."
 _COLUMNS = {
     **dict.fromkeys(("table", "scheme", "column", "metric", "verdict", "sentence", "preset"), pl.String),
     "seeds": pl.Int64,
@@ -359,32 +355,11 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
     units = [measured(metric, [None]) for metric in metrics if not METRICS[metric].exponential]
     legend = [_RATIO] * any(METRICS[metric].exponential for metric in metrics)
     legend += [f"Our mean {of} minus the published one, in {'points' if u == '%' else u}." for of, u in units]
-    legend += [*[_rule(cells)] * bool(metrics), _NOT_RUN, *[_OF_LOGARITHMS] * (_RATIO in legend)]
+    legend.append(_RULE)
     told = dict.fromkeys(
         f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry and c.follows == c.entry.verdict
     )
     return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column")
-
-
-def _rule(cells: Sequence[Judged]) -> str:
-    """The rule of this module, with its numbers for the source and the metrics of these cells."""
-    source, numbers = cells[0].source, {c.number.metric: c.number for c in cells if c.number.metric in METRICS}
-
-    def amounts(of: Callable[[Number], float]) -> str:
-        found = []
-        for metric, one in numbers.items():
-            name, unit = measured(metric, [None])
-            amount = f"{100 * of(one):.2g} points" if unit == "%" else f"{of(one):.2g} {unit}".strip()
-            found.append(amount + f" of {name}" * (len(numbers) > 1))
-        return " or ".join(found)
-
-    return _RULE.format(
-        times=DEVIATIONS,
-        digit=amounts(lambda one: LAST_DIGIT[one.metric] / 2),
-        least=amounts(lambda one: DEVIATIONS * source.deviation(one._replace(spread=None))),
-        interval=_INTERVAL.format(source.seeds) * (source.spread == "interval"),
-        explained=EXPLAINED,
-    )
 
 
 def mark(cell: Judged) -> str:

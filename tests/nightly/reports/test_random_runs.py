@@ -10,7 +10,7 @@ from tests.reports.test_random_runs import check, check_sizes
 
 
 @pytest.mark.parametrize("seed", range(3, 103))
-def test_every_number_mark_and_sentence_is_derived_again(tmp_path: Path, seed: int) -> None:
+def test_every_number_and_mark_is_derived_again(tmp_path: Path, seed: int) -> None:
     check(tmp_path, seed)
 
 

@@ -11,7 +11,7 @@ import pytest
 from ape_cli.core.errors import ApeError, left_out
 from ape_cli.reports.views import Options, by_operator
 from tests.conftest import registry_of
-from tests.registered import edit, put_evaluation, rename, replace
+from tests.registered import edit, put_evaluation
 from tests.reports.test_aggregation import add
 
 VIEW = by_operator.ByOperator()
@@ -73,19 +73,6 @@ def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
     assert found.select("rows", "tokens").rows() == list(COUNTS.values())
 
 
-@pytest.mark.parametrize(
-    ("metric", "rope", "none", "best"),
-    [("token_accuracy", 0.9, 0.5, "rope"), ("exact_match", 0.8, 0.0, "rope"), ("cross_entropy", 0.2, 1.0, "rope")],
-)
-def test_every_metric(tmp_path: Path, metric: str, rope: float, none: float, best: str) -> None:
-    fill(tmp_path)
-    truncate = read(tmp_path, metric).filter(op="truncate")
-    assert dict(truncate.select("scheme", "mean").rows()) == pytest.approx({"rope": rope, "none": none})
-    assert truncate.filter("best")["scheme"].to_list() == [best]
-    (shown,) = VIEW.tables(read(tmp_path, metric))
-    assert shown.unit == ("nats a token" if metric == "cross_entropy" else "%")
-
-
 def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
     """Another dataset is not pooled with that of training, and is left out with `own`."""
     one = scored(0.5, 0.5, 0.5, 0.5)
@@ -98,17 +85,6 @@ def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
     assert set(read(tmp_path).filter(fingerprint="f" * 64)["mean"]) == {0.5}
     own = [t.title.split(" by ")[0] for t in VIEW.tables(read(tmp_path, own=True, preset="small"))]
     assert own == ["tree-ops/breadth", "tree-ops/depth"]
-
-
-def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Path) -> None:
-    put(tmp_path, "rope", {"truncate": 0.1, "extract": 0.2})
-    (shown,) = VIEW.tables(read(tmp_path))
-    assert shown.columns == ["extract", "truncate"]  # the operators of tree-ops, in their order
-    for path in tmp_path.glob("runs/*/run.json"):
-        replace(path, '"task": "tree-ops"', '"task": "somebody-s-own"')
-        rename(path.parent)
-    (shown,) = VIEW.tables(read(tmp_path))
-    assert shown.columns == ["truncate", "extract"]
 
 
 def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import descriptions, html_page, palette, rendering
+from ape_cli.reports import palette
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.record import evaluation_name
 from tests.conftest import registry_of, write
@@ -134,46 +133,6 @@ def test_seeds_are_averaged_each_by_itself(tmp_path: Path) -> None:
     assert panel.lines.select("x", "mean", "least", "most").row(0) == pytest.approx((5, 0.39, 0.28, 0.5))
 
 
-def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_path: Path) -> None:
-    """Datasets add up to 10 + 30, because all seeds have the same rows.
-
-    Seed 3 lacks the second dataset, which is then separate.
-    """
-    both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
-    for seed in (1, 2):
-        put(tmp_path, "rope", both, seed)
-    (panel,) = by_size.panels(all_differ(read(tmp_path)))
-    assert panel.lines.select("x", "rows").rows() == [(5, 40), (6, 2)]
-    put(tmp_path, "rope", {"a": {5: (8, 10)}}, 3)
-    assert VIEW.frame(all_differ(read(tmp_path))).select("on", "size", "seeds", "rows").rows() == [
-        ("a", 5, 3, 10),
-        ("b", 5, 2, 30),
-        ("b", 6, 2, 2),
-    ]
-
-
-def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path: Path) -> None:
-    """Three tokens in a row: 1,000 rows of dataset `a` and 200 of `b`, for any number of seeds. The tables end with
-    them.
-    """
-    for seed in (1, 2):
-        folder = put(tmp_path, "rope", {"a": {5: (1500, 3000)}, "b": {5: (60, 600), 9: (1, 3)}}, seed)
-        for path in (folder / "eval").iterdir():
-            found = json.loads(path.read_text())
-            for line in found["by_size"]:
-                line["rows"] = line["tokens"] // 3
-            put_evaluation(folder, found)
-    for metric, weight in (("token_accuracy", 7200), ("exact_match", 2400)):
-        found = VIEW.frame(all_differ(read(tmp_path, metric=metric)))
-        assert found.columns[-5:] == ["weight", "rows", "tokens", "low_over_rows", "high_over_rows"]
-        assert found.select("size", "seeds", "rows", "tokens").rows() == [(5, 2, 1200, 3600), (9, 2, 1, 3)]
-        assert found["weight"][0] == weight  # over both seeds
-    (shown,) = VIEW.tables(all_differ(read(tmp_path)))
-    assert shown.foot == [("test rows", ["1,200", "1"]), ("test tokens", ["3,600", "3"])]
-    assert "test tokens & 3,600 & 3" in rendering.latex([shown])
-    assert "<td>3,600</td><td>3</td></tr>" in html_page.page([html_page.Section("By size", [shown])])
-
-
 def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> None:
     """12 rows, none right: by Wilson up to z² / (12 + z²) with z = 1.959964, that is 0.242495, while seeds agree on 0.
 
@@ -190,27 +149,6 @@ def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> No
     assert (some["low_over_rows"], some["high_over_rows"]) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
     tokens = VIEW.frame(read(tmp_path))
     assert tokens["low_over_rows"].null_count() == tokens["high_over_rows"].null_count() == 2
-
-
-def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
-    """A dataset on which only some runs were evaluated has a separate table and panel, and is not pooled with the
-    others.
-
-    Pooled, `rope` would have 28 of 40 on sizes 5, and `none` 9 of 10: a difference that is one of the rows alone.
-    """
-    both: dict[str, Found] = {"z": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 30), 7: (3, 3)}, "c": {5: (5, 10)}}
-    put(tmp_path, "rope", both, 1, name="z", fingerprint=fingerprint_of("z"))
-    put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint=fingerprint_of("z"))
-    found = all_differ(read(tmp_path))
-    own, other = VIEW.tables(found)
-    assert (own.foot[0], other.foot[0]) == (("test rows", ["10", "2"]), ("test rows", ["40", "3"]))
-    assert any(note.startswith("Only 1 of the 2 runs of this column were evaluated on it.") for note in other.notes)
-    rows = VIEW.frame(found).filter(size=5).select("scheme", "on", "mean").rows()
-    assert rows == [("none", "z", 0.9), ("rope", "z", 0.8), ("rope", "b, c", 0.625)]
-    assert [(p.title, p.lines["row"].unique(maintain_order=True).to_list()) for p in by_size.panels(found)] == [
-        ("reverse on z", ["none", "rope"]),
-        ("reverse on b, c", ["rope"]),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -286,38 +224,3 @@ def test_bins() -> None:
             assert {first, last} <= set(there)
             assert (first < low, first > high) == (last < low, last > high)
     assert by_size.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
-
-
-def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:
-    put(tmp_path, "rope", {"a": {8: (1, 2)}}, source="digits", trained={})
-    with pytest.raises(ApeError, match="images have one size"):
-        read(tmp_path)
-    put(tmp_path, "rope", {"a": {5: (1, 2)}})
-    (shown,) = VIEW.tables(read(tmp_path))
-    assert shown.title == "reverse by length, token accuracy"
-
-
-def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
-    for task, structure, expected in [
-        ("copy", "seq", "length"),
-        ("addition", "seq", "digits"),
-        ("tree-rotate", "tree(2)", "depth"),
-        ("forest-reverse", "seq*tree(2)", "depth"),
-        ("word-grid-rotate", "grid(2)*seq", "longer side"),
-        ("a-plug-in-that-is-not-here", "seq", "length"),
-        ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
-    ]:
-        assert descriptions.size_words(task, structure)[0] == expected
-
-
-def test_the_shaded_area_has_gaps_where_training_has(tmp_path: Path) -> None:
-    trained = TRAINED | {"parameters": {"sizes": [1, 2, 3, 10]}}
-    put(tmp_path, "rope", {"far": {3: (40, 40), 5: (8, 40), 10: (40, 40), 20: (1, 40)}}, trained=trained, task="copy")
-    found = read(tmp_path)
-    (panel,) = by_size.panels(found)
-    assert panel.areas == [(1, 3), (10, 10)]
-    plot = VIEW.plot(found, Options())
-    assert plot is not None
-    assert plot.draw is not None
-    (axes,) = plot.draw("score", palette.looks(["rope"])).axes
-    assert [(area.get_x(), area.get_x() + area.get_width()) for area in axes.patches] == [(0.5, 3.5), (9.5, 10.5)]

@@ -66,12 +66,3 @@ def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {4: (40, 40), 5: (40, 40), 9: (29, 29)}}, 1, **DATA)
     with pytest.raises(ApeError, match="above those of its training data"):
         VIEW.read(registry_of(tmp_path), Options())
-
-
-def test_the_caption_names_teacher_forcing(tmp_path: Path) -> None:
-    put(tmp_path, "rope", {"far": {5: (40, 40), 10: (20, 40)}}, 1, **DATA)
-    result = VIEW.read(registry_of(tmp_path), Options())
-    assert any("token accuracy is misleadingly high" in note for note in VIEW.tables(result)[0].notes)
-    plot = VIEW.plot(result, Options())
-    assert plot is not None
-    assert plot.rows == ["rope"]

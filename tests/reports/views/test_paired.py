@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError, left_out
-from ape_cli.reports import aggregation, rendering, tables
+from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
 from tests.cli.test_cli import ape
@@ -125,58 +125,6 @@ def test_over_tasks_a_pair_is_a_task(tmp_path: Path) -> None:
     assert (whole["low"], whole["high"]) == (None, None)  # tasks have different scales
 
 
-def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
-    """Each preset has its own tasks.
-
-    A dataset that was not trained on has a line, and does not count over all tasks.
-    """
-    for preset, gap in (("small", 0.1), ("tiny", 0.2)):
-        for task in ("copy", "reverse"):
-            fill(tmp_path, {1: 0.5 + gap}, {1: 0.5}, task=task, preset=preset)
-    fill(tmp_path, {1: 0.1}, {1: 0.9}, evaluated="b" * 64)
-    found, _ = compared(tmp_path)
-    whole = {line["preset"]: line["difference"] for line in found if line["over"] == "tasks"}
-    assert whole == {"small": pytest.approx(0.1), "tiny": pytest.approx(0.2)}
-    (other,) = (line for line in found if line["column"] == "reverse on longer")
-    assert other["difference"] == pytest.approx(-0.8)
-    (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(compare=(A, B))))
-    assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
-    assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
-
-
-def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
-    """A preset that has changed since makes two rows with the same words, which are told apart as in the tables."""
-    add(tmp_path, "rope", 0.8, 1, steps=400)
-    add(tmp_path, "rope", 0.9, 1)
-    add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options()))
-    scores = {row: cells[0].mean for row, cells in shown.rows if isinstance(cells[0], tables.Cell)}
-    assert len(scores) == 3
-    for name, mean in scores.items():
-        if name != "rope (decay=0.98)":
-            (line,), _ = compared(tmp_path, name, "rope (decay=0.98)")
-            assert line["difference"] == pytest.approx(mean - 0.6)
-
-
-def test_a_name_is_read_in_each_table(tmp_path: Path) -> None:
-    """`rope` is a row of the first table; in the second it can only be the one with decay, which the first has too."""
-    decay = {"decay": 0.98}
-    for preset, plain in (("small", True), ("tiny", False)):
-        add(tmp_path, B, 0.5, 1, preset=preset)
-        add(tmp_path, "rope", 0.6, 1, preset=preset, variant=decay)
-        if plain:
-            add(tmp_path, "rope", 0.9, 1, preset=preset)
-    found = {line["preset"]: line["difference"] for line in compared(tmp_path)[0] if line["over"] == "seeds"}
-    assert found == {"small": pytest.approx(0.4), "tiny": pytest.approx(0.1)}
-
-
-WIDE = {"d_model": 64}
-
-
-def made(where: Path, a: str = A, b: str = B) -> list[tables.Table]:
-    return VIEW.tables(VIEW.read(Registry(where), Options(compare=(a, b))))
-
-
 def test_equal_means_of_tasks_are_equal(tmp_path: Path) -> None:
     """Over two columns of a task, 90 and 80 have the mean of 85 and 85; so have floats only almost."""
     for order, ours in (("breadth", 0.9), ("depth", 0.8)):
@@ -187,38 +135,6 @@ def test_equal_means_of_tasks_are_equal(tmp_path: Path) -> None:
     assert (whole["better_a"], whole["better_b"], whole["pairs"], whole["p"]) == (0, 0, 2, 1)
 
 
-def test_rows_with_other_settings_have_a_table_of_their_own(tmp_path: Path) -> None:
-    """All rows of words are wide, and trees have only the narrow `orthogonal-seq`."""
-    fill(tmp_path, {1: 0.9}, {1: 0.5}, task="copy", variant=WIDE)
-    fill(tmp_path, {1: 0.8}, {1: 0.5}, task="reverse", variant=WIDE)
-    for task, value in (("tree-copy", 0.9), ("tree-rotate", 0.7)):
-        add(tmp_path, A, value, 1, task=task, order="depth", variant=WIDE)
-        add(tmp_path, B, 0.2, 1, task=task, order="depth")
-    words, trees = made(tmp_path)
-    wide = f"{A} (d_model=64)"
-    assert (words.columns[:2], trees.columns[:2]) == ([wide, f"{B} (d_model=64)"], [wide, B])
-    assert [row for row, _ in words.rows] == ["copy", "reverse", "all tasks"]
-    assert [row for row, _ in trees.rows] == ["tree-copy/depth", "tree-rotate/depth", "all tasks"]
-    assert not any("in all rows" in table.notes[0] for table in (words, trees))
-    over = {(x["a"], x["b"]): x["difference"] for x in compared(tmp_path)[0] if x["over"] == "tasks"}
-    assert over == {(wide, f"{B} (d_model=64)"): pytest.approx(0.35), (wide, B): pytest.approx(0.6)}
-
-
-def test_tasks_without_one_of_two_rows_of_a_scheme_are_named(tmp_path: Path) -> None:
-    """On trees there is only the wide `rope`, which is not the plain one."""
-    wide = f"{A} (d_model=64)"
-    for seed in (1, 2):
-        add(tmp_path, A, 0.5, seed, task="copy")
-        for task, order in (("copy", None), ("tree-copy", "depth")):
-            add(tmp_path, A, 0.6, seed, task=task, order=order, variant=WIDE)
-    for a, b, told in ((A, wide, f"{A}: no seed; {wide}: 1, 2"), (wide, A, f"{wide}: 1, 2; {A}: no seed")):
-        found, alone = compared(tmp_path, a, b)
-        assert [(line["column"], line["a"], line["b"]) for line in found] == [("copy", a, b)]
-        assert alone == [f"tree-copy/depth, preset small: no seed in common ({told})"]
-    with pytest.raises(UsageError, match="compared with itself"):
-        compared(tmp_path, wide, wide)
-
-
 @pytest.mark.parametrize(("metric", "ends"), [("token_accuracy", (-1.0, 1.0)), ("cross_entropy", (-5.8531, 6.8531))])
 def test_an_interval_ends_where_a_difference_can_be(tmp_path: Path, metric: str, ends: tuple[float, float]) -> None:
     """Differences of 1 and 0 have the deviation 1/√2, and half of the interval is 12.706 / 2 = 6.353. Nats have no
@@ -226,8 +142,6 @@ def test_an_interval_ends_where_a_difference_can_be(tmp_path: Path, metric: str,
     fill(tmp_path, {1: 1.0, 2: 0.5}, {1: 0.0, 2: 0.5})
     (line,), _ = compared(tmp_path, *((A, B) if metric == "token_accuracy" else (B, A)), metric=metric)
     assert (line["low"], line["high"]) == pytest.approx(ends, abs=1e-4)
-    (table,) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(metric=metric, compare=(A, B))))
-    assert any("cut off at ±100 points" in note for note in table.notes) == (metric == "token_accuracy")
 
 
 def test_columns_without_a_pair_are_named(tmp_path: Path) -> None:
@@ -286,12 +200,18 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
 
 
-def test_bad_usage(filled: Path) -> None:
-    for words, code, message in (
-        (["--compare", A, B, "--against", "paper"], 2, "the view paired does not use `against`"),
-        (["--against", "paper", "--metric", "cross_entropy"], 2, "there are no such published scores"),
-        (["--compare", A, B, "--preset", "tiny"], 1, "has preset 'tiny'"),
-    ):
-        out, err = ape("report", "--results", str(filled), *words, code=code)
-        assert message in " ".join(err.split())
-        assert out == ""
+def test_rows_with_other_settings_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """All rows of words are wide, and trees have only the narrow `orthogonal-seq`."""
+    fill(tmp_path, {1: 0.9}, {1: 0.5}, task="copy", variant={"d_model": 64})
+    fill(tmp_path, {1: 0.8}, {1: 0.5}, task="reverse", variant={"d_model": 64})
+    for task, value in (("tree-copy", 0.9), ("tree-rotate", 0.7)):
+        add(tmp_path, A, value, 1, task=task, order="depth", variant={"d_model": 64})
+        add(tmp_path, B, 0.2, 1, task=task, order="depth")
+    words, trees = VIEW.tables(VIEW.read(Registry(tmp_path), Options(compare=(A, B))))
+    wide = f"{A} (d_model=64)"
+    assert (words.columns[:2], trees.columns[:2]) == ([wide, f"{B} (d_model=64)"], [wide, B])
+    assert [row for row, _ in words.rows] == ["copy", "reverse", "all tasks"]
+    assert [row for row, _ in trees.rows] == ["tree-copy/depth", "tree-rotate/depth", "all tasks"]
+    assert not any("in all rows" in table.notes[0] for table in (words, trees))
+    over = {(x["a"], x["b"]): x["difference"] for x in compared(tmp_path)[0] if x["over"] == "tasks"}
+    assert over == {(wide, f"{B} (d_model=64)"): pytest.approx(0.35), (wide, B): pytest.approx(0.6)}
