@@ -75,8 +75,9 @@ class Dot(AttentionType):
             if own_scores:
                 return average(scores_of(scheme, q, rotated_k, part), v, part, dropout)
             bias = scheme.bias(q, part.q_context, part.k_context) if biased else None
-            if backend(rotated_q, bias, part.decay, dropout) == "plain":
-                return average(adjusted(scaled(rotated_q, rotated_k), bias, part), v, part, dropout)
+            decay = part.decay
+            if backend(rotated_q, bias, decay, dropout) == "plain":
+                return average(_adjusted(scaled(rotated_q, rotated_k), bias, decay), v, part, dropout)
             mask = additive(bias, part.filled, rotated_q.dtype)
             fused = functional.scaled_dot_product_attention
             return part.zero_empty(fused(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout))
@@ -155,8 +156,12 @@ def rotated(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> 
 
 def adjusted(scores: Tensor, bias: Tensor | None, context: AttentionContext) -> Tensor:
     """Scores, times decay, plus the scheme's bias, which broadcasts to them. [B, H, M, N] -> the same"""
-    if context.decay is not None:
-        scores = scores * context.decay.to(scores.dtype)
+    return _adjusted(scores, bias, context.decay)
+
+
+def _adjusted(scores: Tensor, bias: Tensor | None, decay: Tensor | None) -> Tensor:
+    if decay is not None:
+        scores = scores * decay.to(scores.dtype)
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 
