@@ -229,34 +229,28 @@ class KVCache:
 
     def __init__(self) -> None:
         """Start with none."""
-        self._keys_values: tuple[Tensor, Tensor] | None = None
-        self._content: Tensor | None = None
+        self._parts: tuple[Tensor, ...] = ()  # keys, values, and content if there is any
 
     @property
     def count(self) -> int:
         """The number of tokens, N."""
-        return 0 if self._keys_values is None else self._keys_values[0].shape[2]
+        return self._parts[0].shape[2] if self._parts else 0
 
-    def extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of the tokens that follow, and return those of all. [B, H, N, K] each"""
-        if self._keys_values is not None:
-            k, v = (torch.cat(pair, dim=2) for pair in zip(self._keys_values, (k, v), strict=True))
-        self._keys_values = k, v
-        return k, v
+    def extended(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        """Add the keys, values and perhaps content of the tokens that follow, and return those of all."""
+        if self._parts:
+            pairs = zip(self._parts, parts, (2, 2, 1), strict=False)
+            parts = tuple(torch.cat([before, after], dim=dim) for before, after, dim in pairs)
+        self._parts = parts
+        return parts
 
     def move_to_end(self, lengths: Tensor) -> None:
         """Move the tokens of each row, which come first, to the end. lengths: int64 [B], their number in each row."""
-        assert self._keys_values is not None
         rows = torch.arange(len(lengths), device=lengths.device)[:, None]
         index = (torch.arange(self.count, device=lengths.device) + lengths[:, None]) % self.count  # [B, N]
-        k, v = (x.transpose(1, 2)[rows, index].transpose(1, 2) for x in self._keys_values)
-        self._keys_values = k, v
-        self._content = None if self._content is None else self._content[rows, index]
-
-    def extended_content(self, content: Tensor) -> Tensor:
-        """Add the content of the tokens that follow, and return that of all. [B, N, ...]"""
-        self._content = content if self._content is None else torch.cat([self._content, content], dim=1)
-        return self._content
+        k, v, *content = self._parts
+        keys_values = (x.transpose(1, 2)[rows, index].transpose(1, 2) for x in (k, v))
+        self._parts = (*keys_values, *(x[rows, index] for x in content))
 
 
 class Attention(nn.Module):
@@ -314,9 +308,8 @@ class Attention(nn.Module):
         """
         q, k, v, context = self._projected(x, memory, scheme, context)
         if past is not None:
-            k, v = past.extended(k, v)
-            if context.content is not None:
-                context = context.with_content(past.extended_content(context.content))
+            k, v, *content = past.extended(k, v, *(() if context.content is None else (context.content,)))
+            context = context.with_content(content[0]) if content else context
         rate = self.dropout if self.training else 0.0
         heads = self.attention_type.attend(scheme, q, k, v, context, rate)
         return self.out(heads.transpose(1, 2).flatten(-2))

@@ -249,6 +249,7 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
 def note_data(experiment: Experiment) -> None:
     """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
     from ape_cli.experiment.choice import tell_overlap
+    from ape_cli.tasks import size_words
 
     config, data = experiment.config, experiment.data
     rows = data.plan.rows["train"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch import Tensor
 from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.position._context import AttentionPair
-from ape_cli.position._scheme import Homomorphism, Scheme, constructed
+from ape_cli.position._scheme import Scheme, constructed
 from ape_cli.structure import Cyclic, Structure, Tree
 
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
@@ -48,10 +48,6 @@ def check_reach(scheme: Scheme, greatest: int) -> None:
 
 def hooks(scheme: Scheme) -> None:
     """Every hook can be called, and returns the documented shape and dtype."""
-    if scheme.homomorphism not in get_args(Homomorphism):
-        allowed = '"orthogonal", "linear" or ""'
-        what = f"scheme {scheme.name!r} claims an unknown kind of `homomorphism`"
-        raise ApeError(what, got=repr(scheme.homomorphism), allowed=allowed, fix='`homomorphism = "orthogonal"`')
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         made = _again(scheme, 1)
         for rows in (_B, 1):

@@ -43,7 +43,7 @@ def test_a_training_names_its_data_and_the_rows_that_it_uses(here: Path) -> None
     ape("gen", "tree-ops", "--n", "500", "--n-validation", "10", "--n-test", "10")
     words = ["train", "--scheme", "orthogonal-tree", "--preset", "tiny", "--device", "cpu", "--dry-run"]
     err = ape(*words)[1]
-    assert "data: 500 training rows, mean size 7\n" in err
+    assert "data: 500 training rows, mean depth 7\n" in err
     most = "this run uses at most 320 of them (20 steps of up to 16 rows); --set epochs=1 uses each row once\n"
     assert most in err
     assert "at most" not in ape(*words, "--set", "epochs=1")[1]

@@ -129,7 +129,7 @@ layers whose own weights are all the same
   - 1 + len(self.layers)
   + 1
 the content of earlier tokens forgotten when a token is added
-  KVCache.extended_content  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
-  - self._content = content if self._content is None else torch.cat([self._content, content], dim=1)
-  + self._content = content
+  KVCache.extended  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
+  - torch.cat([before, after], dim=dim)
+  + torch.cat([before, after], dim=dim) if dim == 2 else after
 """)
