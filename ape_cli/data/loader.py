@@ -145,6 +145,11 @@ class Dataset:
         return self.folder.resolve().name
 
     @property
+    def width(self) -> int:
+        """The number of coordinates of a stored position."""
+        return self.plan.width
+
+    @property
     def ids(self) -> int:
         """The size of the vocabulary, including PAD, SOS and EOS; for images, the number of classes."""
         return len(self.manifest.vocabulary)

@@ -148,7 +148,7 @@ class Tree(Structure):
         """`(0,)`: heap indices begin at 1, so nothing is added."""
         return (0,)
 
-    @cached_property
+    @property
     def max_depth(self) -> int:
         """The largest depth at which every heap index of the level fits into a signed 64-bit integer."""
         return next(depth for depth in range(63) if self.level_start(depth + 2) - 1 > _GREATEST)

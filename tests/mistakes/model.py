@@ -110,8 +110,8 @@ SOS at the empty path of the line, although the line continues
   + positions[:, 0, axis] = 0
 the label after the right one predicted
   collate  models/test_decoder.py::test_words_are_packed_without_a_gap
-  - lengths[:, None] + np.arange(target_length + closes)
-  + lengths[:, None] + 1 + np.arange(target_length + closes)
+  - lengths[:, None] + np.arange(target_most)
+  + lengths[:, None] + 1 + np.arange(target_most)
 the vector of the source added to the target
   DecoderOnly.decode  models/test_decoder.py::test_the_model_is_the_plain_one
   - self.sides[1]

@@ -218,7 +218,7 @@ an overlap that counts a row only if its source is in training exactly once
   - np.searchsorted(seen, keys, "right") > np.searchsorted(seen, keys)
   + np.searchsorted(seen, keys, "right") == np.searchsorted(seen, keys) + 1
 sources compared by their symbols, without positions
-  _sides  data/test_overlap.py::test_sources_are_symbols_and_positions_in_order
+  _sides  data/test_overlap.py::test_the_overlap_is_that_of_the_rows
   - rng.content(starts, where, ids.values.to_numpy())
   + rng.content(starts, ragged.indices_of(starts), ids.values.to_numpy())
 a setting chosen by its test scores

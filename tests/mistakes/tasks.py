@@ -7,8 +7,8 @@ from tests.mistakes._mistake import read
 MISTAKES = read("""
 tags whose decoder reads the answers
   collate  data/test_tags.py::test_the_decoder_reads_the_source
-  - _pad(window.source, target_length, chosen, not reading.is_line)
-  + _pad(window.target, target_length, chosen, not reading.is_line)
+  - _pad(window.source, target_most, chosen)
+  + _pad(window.target, target_most, chosen)
 a word over a group that is multiplied from the right to the left
   GroupWord.target  tasks/test_group_word.py::test_target_is_rederived
   - products[state[row], element[here]]
@@ -82,8 +82,8 @@ a ring shifted backwards
   + before = (np.arange(n) + offset) % n
 EOS on grids and rings
   collate  data/test_loader.py::test_grids_and_rings_carry_no_eos
-  - closed = reading.data == Seq()
-  + closed = not any(isinstance(s, Tree) for s in reading.data.simple)
+  - source_end = reading.data == Seq()
+  + source_end = not any(isinstance(s, Tree) for s in reading.data.simple)
 the first row and column get the position of SOS
   PositionReading.positions_of  data/test_loader.py::test_positions_as_any_structure_that_the_data_has
   - of_data[..., c] + first
@@ -94,7 +94,7 @@ the sampled normal truncated instead of rounded
   + np.floor(mean + std * z)
 EOS in the source and not in the target
   collate  data/test_loader.py::test_words_carry_eos_in_source_and_target
-  - closed and not reading.tagged
+  - source_end and not reading.tagged
   + False
 a tree without the parent of a node
   _check_trees  data/test_loader.py::test_a_row_that_is_no_tree
@@ -146,7 +146,7 @@ one sub-policy of AutoAugment for the whole batch
   - pair = POLICY[int(row[0] * len(POLICY))]
   + pair = POLICY[int(draws[0, 0] * len(POLICY))]
 x and y exchanged in a translation
-  _matrix  data/test_augmentation.py::test_translations_by_hand
+  _matrix  data/test_augmentation.py::test_operations_of_another_implementation
   - (1, 0, -shift, 0, 1, 0) if name == "translate-x" else (1, 0, 0, 0, 1, -shift)
   + (1, 0, -shift, 0, 1, 0) if name == "translate-y" else (1, 0, 0, 0, 1, -shift)
 """)

@@ -168,7 +168,7 @@ def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
         assert isinstance(made, DecoderOnly)
         assert len(made.decoder) == 3
         assert (made.sides is not None) == sides
-    with pytest.raises(UsageError, match="unknown model"):
+    with pytest.raises(UsageError, match="bad value of model"):
         ExperimentSpec(preset="tiny", scheme="rope", model="encoder").config("sequence")
     with pytest.raises(UsageError, match="no target sequence"):
         ExperimentSpec(preset="tiny", scheme="rope", model="decoder").config("image")

@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         ('schemes = ["rope"]', "names no tasks"),
         ('tasks = ["copy"]', "names no schemes"),
         ('scheme = ["rope"]', "unknown field of a sweep"),
-        (f'{head}seeds = ["a"]', "bad seeds.0 of a sweep"),
+        (f'{head}seeds = ["a"]', "bad value of seeds.0"),
         (f'{head}orders = ["deep"]', "unknown order"),
         (f"{head}set = {{ decay = [] }}", "a setting has no values"),
         (f'{head}generalise = "x"', "bad `generalise`"),
