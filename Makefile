@@ -87,7 +87,7 @@ bench: install
 # Makes the tables and plots of record from the committed runs, and renders the pages from results/pages/. It trains
 # nothing.
 record: install
-	$(BIN)/python results/record.py
+	$(BIN)/python -m results.record
 
 # Builds the documentation site into site/, after it has written the reference pages and tables, and drawn its pictures.
 docs: $(VENV)/.docs
