@@ -127,7 +127,7 @@ def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Pat
     assert "1 CPUs, 0 GPUs; 1 CPUs, 0 GPUs" in err
 
     done = cluster.ape(tmp_path, *words)
-    until(lambda: list(tmp_path.glob("results/runs/*/state/state.safetensors")), done)  # written at a validation
+    until(lambda: list(tmp_path.glob("results/runs/*/run.json")), done)
     done.send_signal(signal.SIGINT)
     _, err = done.communicate(timeout=120)
     assert done.returncode == 130, err
