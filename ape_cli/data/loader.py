@@ -147,7 +147,7 @@ class Dataset:
     @property
     def width(self) -> int:
         """The number of coordinates of a stored position."""
-        return self.plan.width
+        return self.structure.width
 
     @property
     def ids(self) -> int:
@@ -361,6 +361,8 @@ class Split(Rows[Window, SequenceBatch]):
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[Window, I64], SequenceBatch]:
+        if options.augment:
+            raise UsageError("only images are augmented", got=f"augment={options.augment}", fix="leave `augment` out")
         plan, structure = self.manifest.plan, options.structure
         reading = PositionReading.of(
             plan.structure,
@@ -396,6 +398,9 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[ImageRows, I64], ImageBatch]:
+        if options != BatchOptions(augment=options.augment):
+            what = "images have no sequences whose positions are read"
+            raise UsageError(what, got=str(options), fix="give no option but `augment`")
         if options.augment and seed is None:
             raise UsageError("augmentation needs a seed")
         return partial(image_batches.collate, share=share, steps=options.augment, epoch_seed=(seed or 0, epoch))

@@ -14,7 +14,7 @@ from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageE
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
-from ape_cli.data.loader import Dataset
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, plan_of, read_manifest
 from ape_cli.experiment.reading import UnreadableError, structure_for
 from ape_cli.experiment.spec import ExperimentSpec
@@ -71,7 +71,7 @@ def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset
         same = {name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")}
         plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
         return Dataset(folder, plan=plan, about=record, fingerprint=record.fingerprint)
-    data = Dataset(folder, read_manifest(folder))
+    data = open_dataset(folder)  # a missing shard is an error: it is not known how to generate it
     if not data.plan.rows["train"]:
         fix = "name another dataset; `ape eval` evaluates runs on this one"
         raise DataError("the dataset has no training rows", got=str(folder), fix=fix)
