@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
@@ -126,14 +126,10 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     return parameters
 
 
-def _flag(item: Field[Any]) -> str:
-    """The flag of a field."""
-    return str(item.metadata["flags"][-1]) if item.metadata["flags"] else flag(item.name)
-
-
 def flags_of(options: Any) -> list[str]:
     """The flags of the options that are not at their defaults."""
-    return [_flag(item) for item in fields(options) if getattr(options, item.name) != item.default]
+    changed = [item for item in fields(options) if getattr(options, item.name) != item.default]
+    return [str(item.metadata["flags"][-1]) if item.metadata["flags"] else flag(item.name) for item in changed]
 
 
 def flag(name: str) -> str:

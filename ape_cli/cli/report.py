@@ -122,7 +122,7 @@ def report(
         (as_json and form.style not in (None, "json"), "--json", f"with --format {form.style}"),
     )
     check(chosen, options)
-    plot_formats = _plot_kinds(form)
+    plot_formats = _plot_formats(form)
     drawn = bool(plot_formats) or options.style == "html"
     scaled = axis_kind(form.axis, metric, drawn=drawn)
     drawn = drawn and not (missing() and form.axis is None and not plot_formats)  # a page goes without plots
@@ -165,7 +165,7 @@ def _style(form: FormatOptions, as_json: bool) -> str:
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 
 
-def _plot_kinds(form: FormatOptions) -> list[str]:
+def _plot_formats(form: FormatOptions) -> list[str]:
     """The formats of the plots; an empty list without --plots. Raises `UsageError` for an unknown one."""
     from ape_cli.reports import plots
 
