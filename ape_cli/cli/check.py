@@ -45,10 +45,10 @@ def check(
 
         def made() -> Any:
             """The class of the logger. Raises `NeedsError` for one of ape that writes elsewhere than into the run."""
-            kind: Any = loggers.load(name)
-            if kind.needs and not plugins.is_user_class(kind):
-                raise NeedsError(f"the logger {name} needs {kind.needs}, and perhaps a server")
-            return kind
+            cls: Any = loggers.load(name)
+            if cls.needs and not plugins.is_user_class(cls):
+                raise NeedsError(f"the logger {name} needs {cls.needs}, and perhaps a server")
+            return cls
 
         return laws.check_rules("logger", name, made, RULES)
 

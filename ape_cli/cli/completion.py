@@ -19,7 +19,7 @@ Values: TypeAlias = Callable[[Any], Iterable[str]]  # the context of a command -
 
 def _plugins(package: str) -> Values:
     """The names of the plug-ins of a package, such as `position`."""
-    return lambda ctx: sorted(plugins.places(f"ape_cli.{package}"))
+    return lambda ctx: sorted(plugins.locations(f"ape_cli.{package}"))
 
 
 def _closed(*names: str) -> Values:

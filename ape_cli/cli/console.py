@@ -152,18 +152,18 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def accuracy_of(kind: str) -> str:
+def accuracy_of(modality: str) -> str:
     """The name of the accuracy for a kind of model: an image has a single label, so its accuracy is not of tokens."""
-    return "accuracy" if kind == "image" else "token accuracy"
+    return "accuracy" if modality == "image" else "token accuracy"
 
 
-def scores_in_words(overall: dict[str, Any], kind: str) -> str:
+def scores_in_words(overall: dict[str, Any], modality: str) -> str:
     """The scores over all rows of an evaluation, of a model of a kind."""
-    exact = "" if kind == "image" else f", exact match {overall['exact_match']:.2%}"
+    exact = "" if modality == "image" else f", exact match {overall['exact_match']:.2%}"
     entropy = ""
     if (nats := overall.get("cross_entropy")) is not None:
         entropy = f", cross-entropy {nats:.4f} nats, perplexity {perplexity_text(perplexity(nats))}"
-    return f"{accuracy_of(kind)} {overall['token_accuracy']:.2%}{exact}{entropy}"
+    return f"{accuracy_of(modality)} {overall['token_accuracy']:.2%}{exact}{entropy}"
 
 
 def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str] = ()) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import print_json, print_note, print_result, user_error
-from ape_cli.cli.options import Folders, Json, Place, place
+from ape_cli.cli.options import AnyPath, Folders, Json, any_path
 from ape_cli.core import extras, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError, left_out
 from ape_cli.core.runtime import version
@@ -116,8 +116,10 @@ def _counts(results: StoragePath) -> dict[str, int]:
 def verify(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
     data: Annotated[
-        list[Place] | None,
-        typer.Option(parser=place, metavar="DIR", help="Check this dataset instead, shard by shard; may be repeated."),
+        list[AnyPath] | None,
+        typer.Option(
+            parser=any_path, metavar="DIR", help="Check this dataset instead, shard by shard; may be repeated."
+        ),
     ] = None,
     *,
     folders: Folders,
@@ -131,7 +133,7 @@ def verify(
     if data and runs:
         what = "runs and datasets cannot be verified together"
         raise UsageError(what, got=f"--data and {' '.join(runs)}", fix="leave one out")
-    kind = "dataset" if data else "run"
+    noun = "dataset" if data else "run"
     lines = [_dataset(folder, folders.datasets) for folder in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
     if as_json:
@@ -139,8 +141,8 @@ def verify(
     else:
         for line in lines:
             for problem in line["problems"]:
-                print_result(f"{line[kind]}: {problem}")
-        print_result(f"{len(lines):,} {kind}{'s' * (len(lines) != 1)}, {damaged:,} damaged")
+                print_result(f"{line[noun]}: {problem}")
+        print_result(f"{len(lines):,} {noun}{'s' * (len(lines) != 1)}, {damaged:,} damaged")
     if damaged:
         raise typer.Exit(1)
 

@@ -15,8 +15,8 @@ from ape_cli.cli.options import (
     PICTURE,
     PLACES,
     TRAINED,
+    AnyPath,
     Folders,
-    Place,
     flags_of,
     listing,
     option,
@@ -52,7 +52,7 @@ class PictureOptions:
         is_eager=True,
     )
     run: str | None = option("Draw the weights of this run (its name or a prefix).", metavar="RUN", panel=TRAINED)
-    to: Place | None = path(
+    to: AnyPath | None = path(
         "File to write. Its extension determines the format: .svg, .png or .pdf.", "--out", metavar="FILE", panel=OUTPUT
     )
 
@@ -95,7 +95,7 @@ class SampleOptions:
     )
     split: str = option("Split of the sample: train, validation or test.", default="test")
     row: int = option("Row number in the split, from 0.", default=0)
-    data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
+    data: AnyPath | None = path("Dataset of the sample. Default: the dataset of the run.")
 
 
 @command("ape draw rope --view pairs", name="draw")
@@ -118,24 +118,26 @@ def picture(
     runtime.share_cores()
     from ape_cli.reports import pictures, plots
 
-    kind, run, out = pictures.load(picture.view or pictures.DEFAULT), picture.run, picture.to
+    picture_kind, run, out = pictures.load(picture.view or pictures.DEFAULT), picture.run, picture.to
     if out is not None:
-        pick("extension", out.suffix, [f".{known}" for known in plots.FORMATS])
+        pick("extension", out.suffix, [f".{extension}" for extension in plots.FORMATS])
         plots.require()
-    view = f"--view {kind.name}{' --run' if run else ''}"
-    if run is None and kind.needs != "scheme":
-        raise UsageError(f"the view {kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN")
+    view = f"--view {picture_kind.name}{' --run' if run else ''}"
+    if run is None and picture_kind.needs != "scheme":
+        raise UsageError(
+            f"the view {picture_kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN"
+        )
     without_effect = flags_of(model) if run else []  # a run decides what its model is
-    without_effect += flags_of(places) if kind.needs == "attention" else flags_of(sample)
-    without_effect += [] if kind.from_one_node else flags_of(Places(node=places.node))
+    without_effect += flags_of(places) if picture_kind.needs == "attention" else flags_of(sample)
+    without_effect += [] if picture_kind.from_one_node else flags_of(Places(node=places.node))
     refuse_idle(*((True, flag, f"with {view}") for flag in without_effect))
     if run is not None:
-        material = _of_chosen_run(run, scheme, kind, places, sample, folders)
+        material = _of_chosen_run(run, scheme, picture_kind, places, sample, folders)
     elif scheme is not None:
         material = of_scheme(scheme, model, places)
     else:
         raise UsageError("nothing to draw", got="no scheme and no run", allowed="one of them", fix="ape draw rope")
-    rows = pictures.drawn(kind, material)
+    rows = pictures.drawn(picture_kind, material)
     if out is None:
         from ape_cli.cli.drawings import PictureText
 
@@ -149,7 +151,7 @@ def picture(
 
 
 def _of_chosen_run(
-    name: str, scheme: str | None, kind: PictureKind, places: Places, sample: SampleOptions, folders: Folders
+    name: str, scheme: str | None, picture_kind: PictureKind, places: Places, sample: SampleOptions, folders: Folders
 ) -> Material:
     """What a picture of a run is made of. Raises `UsageError` or `RunError` if the run cannot be drawn."""
     from ape_cli.evaluation.evaluate import check_finished
@@ -161,9 +163,9 @@ def _of_chosen_run(
         got = f"{scheme} and --run {run.name}"
         raise UsageError("the run uses another scheme", got=got, allowed=trained, fix="leave one out")
     run.require_weights()
-    if kind.needs == "attention":
+    if picture_kind.needs == "attention":
         return of_attention(run, sample.data and existing_dataset(sample.data, folders.datasets), sample)
-    return of_run(run, places, before=kind.needs == "training")
+    return of_run(run, places, before=picture_kind.needs == "training")
 
 
 def places_of(

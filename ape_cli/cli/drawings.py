@@ -105,10 +105,12 @@ def _product(
         tokens = held.setdefault(tuple(outer_position), ([], []))
         tokens[0].append(within[0] if inner.width == 1 else within)
         tokens[1].append(name)
-    parts = {place: drawn(inner, at, labels, binarised=binarised) for place, (at, labels) in held.items()}
+    parts = {
+        outer_position: drawn(inner, at, labels, binarised=binarised) for outer_position, (at, labels) in held.items()
+    }
     if isinstance(outer, Seq):
         return Group(*parts.values())
-    cells = {place: part for place, part in parts.items() if isinstance(part, Text)}
+    cells = {outer_position: part for outer_position, part in parts.items() if isinstance(part, Text)}
     if len(cells) == len(parts) and outer == Grid((Seq(), Seq())) and _is_compact(list(cells)):
         return _grid({(row, column): cell for (row, column), cell in cells.items()}, gap="  ")
     if len(cells) == len(parts) and isinstance(outer, Tree):
@@ -154,11 +156,12 @@ def _grid(cells: dict[tuple[int, int], Text], gap: str = " ") -> Text:
     )
 
 
-def _ring(places: Sequence[int], names: list[str], order: int) -> RenderableType:
+def _ring(positions: Sequence[int], names: list[str], order: int) -> RenderableType:
     """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
     before = len(names) - order
     ring = Text("  ").join(
-        Text(f"{index}:", style="dim") + Text(name) for index, name in zip(places[before:], names[before:], strict=True)
+        Text(f"{index}:", style="dim") + Text(name)
+        for index, name in zip(positions[before:], names[before:], strict=True)
     )
     return Group(Text(" ".join(names[:before])), ring) if before else ring
 

@@ -20,7 +20,7 @@ from ape_cli.cli.console import (
     print_table,
     scores_in_words,
 )
-from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
+from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, AnyPath, Folders, Json, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError, left_out, pick
 from ape_cli.core.numbers import perplexity, perplexity_text
@@ -41,7 +41,7 @@ class EvaluationOptions:
 
     PANEL: ClassVar = SCORES
     split: str = option("Split to evaluate on: train, validation or test.", default="test")
-    data: list[Place] | None = path("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
+    data: list[AnyPath] | None = path("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
     decode: str = option("Decoding: teacher (forcing), or greedy (the model reads its own output).", default="teacher")
     device: str = option(DEVICE, default="auto", panel=EXECUTION)
     batch_size: int = option("Rows per batch. Results do not depend on it.", default=256, panel=EXECUTION)
@@ -192,8 +192,8 @@ def _print_evaluation(result: dict[str, Any]) -> None:
     entropy = ["cross-entropy", "perplexity"] if "cross_entropy" in result["overall"] else []
     counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
     parts = [("all", result["overall"])]
-    for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
-        parts += [(f"{label}{part[kind]}", part) for part in result.get(f"by_{kind}", [])]
+    for column, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
+        parts += [(f"{label}{part[column]}", part) for part in result.get(f"by_{column}", [])]
     rows = []
     for label, part in parts:
         cells = [label, *(f"{part[name]:.2%}" for name in scores)]

@@ -24,16 +24,16 @@ from ape_cli.cli.options import (
     OUTPUT,
     ROWS,
     TASKS,
+    AnyPath,
     DatasetsFolder,
     Json,
-    Place,
     flag,
     option,
     path,
     refuse_idle,
 )
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.core.plugins import places
+from ape_cli.core.plugins import locations
 
 if TYPE_CHECKING:
     from ape_cli.tasks import TaskOption
@@ -52,7 +52,7 @@ class GenerationOptions:
     seed: int = option("Random seed.", default=42)
     n_validation: int | None = option("Number of validation rows. Default: 1,000, or all images.", metavar="ROWS")
     n_test: int | None = option("Number of test rows. Default: 1,000, or all images.", metavar="ROWS")
-    to: Place | None = path(
+    to: AnyPath | None = path(
         "Folder of the dataset: a path, s3://… or gs://…. Default: TASK[-ORDER][-sizes-…] in --datasets.",
         "--out",
         panel=OUTPUT,
@@ -82,14 +82,14 @@ class TaskCommand(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. An unknown task is reported before its options."""
-        if not any(word in places("ape_cli.tasks") for word in args):
+        if not any(word in locations("ape_cli.tasks") for word in args):
             ctx.ignore_unknown_options = ctx.allow_extra_args = True
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's parameters, the options of the task, then `--help`."""
         params = super().get_params(ctx)
-        names = [word for word in ctx.meta.get(self.WORDS, ()) if word in places("ape_cli.tasks")]
+        names = [word for word in ctx.meta.get(self.WORDS, ()) if word in locations("ape_cli.tasks")]
         if not names:
             return params
         from ape_cli import tasks
@@ -166,19 +166,19 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
 
     orders = {"order": options.order, "source_order": options.source_order}
     single: dict[str, Any] = {name: value for name, value in orders.items() if value is not None}
-    for name, (kind, text) in ctx.meta.get(_KEY, {}).items():
-        plain = kind in ("bool", "str") or kind.startswith("tuple")
+    for name, (option_type, text) in ctx.meta.get(_KEY, {}).items():
+        plain = option_type in ("bool", "str") or option_type.startswith("tuple")
         single[name] = text if plain else parse_settings([f"{name}={text}"])[name]
     settings = parse_settings(options.settings or [])
     if twice := sorted(single.keys() & settings.keys()):
         both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    known = tasks.options_of(tasks.load(ctx.params["task"]))
+    task_options = tasks.options_of(tasks.load(ctx.params["task"]))
     own = {name for parameter in ctx.command.params for name in parameter.opts}
-    if taken := [name for name in known if flag(name) in own]:
+    if taken := [name for name in task_options if flag(name) in own]:
         what = f"an option of task {ctx.params['task']} has the name of an option of the command"
         raise UsageError(what, got=taken[0], fix="rename it in the file of the task")
-    floats = {name for name, item in known.items() if item.kind == "float"}
+    floats = {name for name, item in task_options.items() if item.kind == "float"}
     # so that the manifest says 8.0, however the number was typed
     return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}
 

@@ -272,7 +272,7 @@ def add_algebra(lines: Lines) -> None:
 
     tick = ticker()
     names = [line["scheme"] for line in lines]
-    found = [dataclasses.asdict(case) for case in algebra.cases(names)]
+    cases = [dataclasses.asdict(case) for case in algebra.cases(names)]
     for line in lines:
         name = line["scheme"]
         tick(f"measuring {name}")
@@ -282,9 +282,9 @@ def add_algebra(lines: Lines) -> None:
             print_note_lines(f"left out: {error}")
             continue
         line["algebra"] = {
-            "representations": [dataclasses.asdict(one) for one in every],
-            "special_case_of": [case for case in found if case["names"][0] == name],
-            "contains": [case for case in found if case["names"][1] == name],
+            "representations": [dataclasses.asdict(representation) for representation in every],
+            "special_case_of": [case for case in cases if case["names"][0] == name],
+            "contains": [case for case in cases if case["names"][1] == name],
         }
 
 
@@ -300,7 +300,7 @@ def print_algebra(lines: Lines) -> None:
         if not measured:
             continue
         rows += algebra_rows(measured)
-        laws |= {one["law"] for one in measured["representations"]}
+        laws |= {representation["law"] for representation in measured["representations"]}
         for case in measured["special_case_of"] + measured["contains"]:
             cases[case["special"], case["general"]] = case
     print_table(heads, rows)
@@ -332,15 +332,15 @@ def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     seen = set()
-    for one in measured["representations"]:
-        options = " ".join(f"{key}={str(value).lower()}" for key, value in one["options"].items())
-        what = one["kind"], one["steps"], one["law"], one["holds"]
-        if options and (one["structure"], *what) in seen:
+    for representation in measured["representations"]:
+        options = " ".join(f"{key}={str(value).lower()}" for key, value in representation["options"].items())
+        what = representation["kind"], representation["steps"], representation["law"], representation["holds"]
+        if options and (representation["structure"], *what) in seen:
             continue
-        seen.add((one["structure"], *what))
-        groups.setdefault((f"{one['scheme']} {options}".strip(), *what), []).append(one)
+        seen.add((representation["structure"], *what))
+        groups.setdefault((f"{representation['scheme']} {options}".strip(), *what), []).append(representation)
     rows = []
-    for (name, kind, steps, law, _), same in groups.items():
+    for (name, operator_kind, steps, law, _), same in groups.items():
         structures = [representation["structure"] for representation in same]
         generals = [
             case["general"] + ("" if case["structure"] == structures[0] else f" ({case['structure']})")
@@ -351,10 +351,10 @@ def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str
             [
                 name,
                 ", ".join(structures),
-                ", ".join(dict.fromkeys(one["group"] for one in same)),
-                f"{kind} (steps: {steps})" if steps and kind == "none" else kind,
+                ", ".join(dict.fromkeys(representation["group"] for representation in same)),
+                f"{operator_kind} (steps: {steps})" if steps and operator_kind == "none" else operator_kind,
                 law,
-                error(max(same, key=lambda one: float(one["error"]))),
+                error(max(same, key=lambda representation: float(representation["error"]))),
                 ", ".join(dict.fromkeys(generals)),
             ]
         )
@@ -412,14 +412,14 @@ def fields(
     print_note("—: not set; another field, the scheme or the data decides")
 
 
-def listed(preset: str, kind: str) -> list[dict[str, Any]]:
+def listed(preset: str, modality: str) -> list[dict[str, Any]]:
     """The fields of a configuration that can be set, in their order."""
     from ape_cli.runs import config
 
-    chosen = config.preset(preset).of(kind)
+    chosen = config.preset(preset).of(modality)
     lines = []
-    for name in config.settable(kind):
-        field = config.KINDS[kind].model_fields[name]
+    for name in config.settable(modality):
+        field = config.KINDS[modality].model_fields[name]
         value = chosen.get(name, None if field.is_required() else field.default)
         allowed = _allowed(field.metadata, whole=field.annotation in (int, int | None))
         lines.append({"field": name, "value": value, "allowed": allowed, "meaning": field.description})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
@@ -21,9 +21,9 @@ from ape_cli.core.errors import ApeError, UsageError, messages_to
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
 if TYPE_CHECKING:
-    Place: TypeAlias = StoragePath
+    AnyPath: TypeAlias = StoragePath
 else:
-    Place = Path  # Typer takes no unions; the parser makes a `StoragePath` of the text
+    AnyPath = Path  # Typer takes no unions; the parser makes a `StoragePath` of the text
 
 # the groups of options in `--help`, in their order
 OTHER, GRID, DATA, ROWS, MODEL, PLACES = "Options", "Grid of runs", "Data", "Rows", "Model", "Places"
@@ -48,7 +48,7 @@ def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]
     return parsed
 
 
-place, here = _parser(storage_path), _parser(local_path)  # `here` parses what can only be on this machine
+any_path, here = _parser(storage_path), _parser(local_path)  # `here` parses what can only be on this machine
 
 
 def option(help_text: str, *flags: str, default: Any = None, panel: str | None = None, **more: Any) -> Any:
@@ -61,7 +61,7 @@ def option(help_text: str, *flags: str, default: Any = None, panel: str | None =
 
 def path(help_text: str, *flags: str, metavar: str = "DIR", panel: str | None = None, default: Any = None) -> Any:
     """An `option` for a local folder or file, or an address in an object store."""
-    return option(help_text, *flags, default=default, panel=panel, metavar=metavar, parser=place)
+    return option(help_text, *flags, default=default, panel=panel, metavar=metavar, parser=any_path)
 
 
 def refuse_idle(*options: tuple[bool, str, str]) -> None:
@@ -118,22 +118,18 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
         if hints[item.name] is bool:
             flags = flags or (flag(item.name),)  # without --no-…
         settings["rich_help_panel"] = settings["rich_help_panel"] or group.PANEL
-        kind: Any = hints[item.name]
-        annotation = Annotated[kind, typer.Option(*flags, **settings)]
+        field_type: Any = hints[item.name]
+        annotation = Annotated[field_type, typer.Option(*flags, **settings)]
         parameters.append(
             inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=annotation)
         )
     return parameters
 
 
-def _flag(item: Field[Any]) -> str:
-    """The flag of a field."""
-    return str(item.metadata["flags"][-1]) if item.metadata["flags"] else flag(item.name)
-
-
 def flags_of(options: Any) -> list[str]:
     """The flags of the options that are not at their defaults."""
-    return [_flag(item) for item in fields(options) if getattr(options, item.name) != item.default]
+    changed = [item for item in fields(options) if getattr(options, item.name) != item.default]
+    return [str(item.metadata["flags"][-1]) if item.metadata["flags"] else flag(item.name) for item in changed]
 
 
 def flag(name: str) -> str:
@@ -147,8 +143,8 @@ def flag(name: str) -> str:
 
 RESULTS, DATASETS = Path("results"), Path("datasets")
 Dataset = Annotated[
-    Place,
-    typer.Argument(parser=place, metavar="DATASET", help="Dataset: a folder, an address, or a name in --datasets."),
+    AnyPath,
+    typer.Argument(parser=any_path, metavar="DATASET", help="Dataset: a folder, an address, or a name in --datasets."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 
@@ -158,7 +154,7 @@ class ResultsFolder:
     """Where runs are."""
 
     PANEL: ClassVar = OUTPUT
-    results: Place = path("Folder of the runs (local, s3://… or gs://…), or a file of packed runs.", default=RESULTS)
+    results: AnyPath = path("Folder of the runs (local, s3://… or gs://…), or a file of packed runs.", default=RESULTS)
 
 
 @dataclass(frozen=True)
@@ -166,7 +162,7 @@ class DatasetsFolder:
     """Where datasets are."""
 
     PANEL: ClassVar = OUTPUT
-    datasets: Place = path("Folder of the datasets: a local folder, s3://… or gs://…", default=DATASETS)
+    datasets: AnyPath = path("Folder of the datasets: a local folder, s3://… or gs://…", default=DATASETS)
 
 
 @dataclass(frozen=True)
@@ -196,7 +192,7 @@ class RequestOptions:
         "for validation and evaluation. Default: plain."
     )
     model: str | None = option("Model: encoder-decoder, or decoder (decoder-only). Default: encoder-decoder.")
-    data: Place | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)
+    data: AnyPath | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)
     task: str | None = option("Task. Its dataset is generated with the sizes of the preset.", panel=DATA)
     sizes: str | None = option(SIZES, panel=DATA)
     order: str | None = option("Node order of trees: breadth or depth.", panel=DATA)
@@ -205,7 +201,7 @@ class RequestOptions:
     )
     preset: str | None = option(PRESET, panel=TRAINING)
     seed: int | None = option("Seed for weights, batch order and dropout. Default: 42.", panel=TRAINING)
-    file: Place | None = path(
+    file: AnyPath | None = path(
         "run.json of a run, or FILE.toml with the fields of an experiment. Other options override its fields.",
         "--config",
         metavar="FILE",

@@ -12,8 +12,8 @@ from ape_cli.cli.console import draw, print_note
 from ape_cli.cli.options import (
     FORMAT,
     SCORES,
+    AnyPath,
     Json,
-    Place,
     ResultsFolder,
     RunFilter,
     listing,
@@ -68,8 +68,8 @@ class FormatOptions:
 
     PANEL: ClassVar = FORMAT
     style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
-    to: Place | None = path("File to write. Its extension determines the format.", "--out", metavar="FILE")
-    plots: Place | None = path("Folder for plots: of the view, or of all views without --view.")
+    to: AnyPath | None = path("File to write. Its extension determines the format.", "--out", metavar="FILE")
+    plots: AnyPath | None = path("Folder for plots: of the view, or of all views without --view.")
     plot_format: list[str] | None = option("Plot format: svg (default), png or pdf; may be repeated.")
     axis: str | None = option(
         "Plot axis: `score` (default), or `error` (100% - score) on a log scale.", metavar="score|error"
@@ -122,10 +122,10 @@ def report(
         (as_json and form.style not in (None, "json"), "--json", f"with --format {form.style}"),
     )
     check(chosen, options)
-    kinds = _plot_kinds(form)
-    drawn = bool(kinds) or options.style == "html"
+    plot_formats = _plot_formats(form)
+    drawn = bool(plot_formats) or options.style == "html"
     scaled = axis_kind(form.axis, metric, drawn=drawn)
-    drawn = drawn and not (missing() and form.axis is None and not kinds)  # a page goes without plots
+    drawn = drawn and not (missing() and form.axis is None and not plot_formats)  # a page goes without plots
     if drawn:
         require()
     filtered = filters.make(runs.scheme, runs.task, runs.preset)
@@ -137,9 +137,9 @@ def report(
     if form.plots is not None:
         with slow_step("drawing the plots"):
             figures = draw_figures(plots, scaled)
-        for kind, (name, figure) in itertools.product(kinds, figures.items()):
-            path_of_plot = form.plots / f"{name}.{kind}"
-            files.write_bytes(path_of_plot, encode(figure, kind))
+        for plot_format, (name, figure) in itertools.product(plot_formats, figures.items()):
+            path_of_plot = form.plots / f"{name}.{plot_format}"
+            files.write_bytes(path_of_plot, encode(figure, plot_format))
             print_note(f"written: {path_of_plot}")
     if progress and options.style in ("csv", "json"):
         print_note(progress)
@@ -165,9 +165,9 @@ def _style(form: FormatOptions, as_json: bool) -> str:
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 
 
-def _plot_kinds(form: FormatOptions) -> list[str]:
+def _plot_formats(form: FormatOptions) -> list[str]:
     """The formats of the plots; an empty list without --plots. Raises `UsageError` for an unknown one."""
     from ape_cli.reports import plots
 
-    kinds = [pick("plot format", kind, plots.FORMATS) for kind in form.plot_format or []]
-    return list(dict.fromkeys(kinds)) or ([] if form.plots is None else ["svg"])
+    names = [pick("plot format", name, plots.FORMATS) for name in form.plot_format or []]
+    return list(dict.fromkeys(names)) or ([] if form.plots is None else ["svg"])

@@ -15,8 +15,8 @@ from ape_cli.cli.options import (
     OTHER,
     OUTPUT,
     RUNS,
+    AnyPath,
     Json,
-    Place,
     ResultsFolder,
     RunFilter,
     flags_of,
@@ -54,11 +54,11 @@ class PackingOptions:
     """Runs in one file."""
 
     PANEL: ClassVar = OUTPUT
-    pack: Place | None = path(
+    pack: AnyPath | None = path(
         "Add the finished runs that are listed to one file, without weights. Nothing in the file is lost.",
         metavar="FILE.parquet",
     )
-    unpack: Place | None = path(
+    unpack: AnyPath | None = path(
         "Add the runs of such a file to --results, after a check of their SHA-256.", metavar="FILE.parquet"
     )
 

@@ -11,7 +11,7 @@ import typer
 
 from ape_cli.cli._app import command, dataset_folder
 from ape_cli.cli.console import print_hint, print_json, print_note, print_result
-from ape_cli.cli.options import EXISTING, OUTPUT, Folders, Json, Place, ResultsFolder, option, path
+from ape_cli.cli.options import EXISTING, OUTPUT, AnyPath, Folders, Json, ResultsFolder, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
 from ape_cli.storage.paths import storage_path
@@ -22,7 +22,7 @@ class ExportOptions:
     """Where a model is written."""
 
     PANEL: ClassVar = OUTPUT
-    out: Place = path("Folder to write to: a local folder, s3://… or gs://…", default=...)
+    out: AnyPath = path("Folder to write to: a local folder, s3://… or gs://…", default=...)
     overwrite: bool = option("Replace an earlier export in the folder.", default=False, panel=EXISTING)
 
 
@@ -90,13 +90,13 @@ def push(
         if is_dataset:
             print_note(f"uploading the dataset {local}")
         upload = hub.push_dataset if is_dataset else hub.push_model
-        kind, address = "dataset" if is_dataset else "model", upload(local, to, private=private)
+        repository_type, address = "dataset" if is_dataset else "model", upload(local, to, private=private)
     else:
         run = open_registry(folders.results).find(what)
         with tempfile.TemporaryDirectory(prefix="ape-push-") as temporary:
             exported.export(run, Path(temporary))
-            kind, address = "model", hub.push_model(Path(temporary), to, private=private)
+            repository_type, address = "model", hub.push_model(Path(temporary), to, private=private)
     if as_json:
-        print_json({"kind": kind, "repository": to, "commit": address})
+        print_json({"kind": repository_type, "repository": to, "commit": address})
         return
-    print_result(f"{kind} uploaded: {address}")
+    print_result(f"{repository_type} uploaded: {address}")

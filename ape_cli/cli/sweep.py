@@ -151,12 +151,12 @@ def sweep(
     for name in execution.log or []:
         loggers.load(name)
     registry = open_registry(folders.results)
-    kind = "cuda" if execution.gpus_per_trial else where.type
-    usual = default_preset(kind)
+    device_type = "cuda" if execution.gpus_per_trial else where.type
+    usual = default_preset(device_type)
     if any(spec.preset is None for spec in grids):
         print_note(f"preset: {usual}; --preset chooses another")
     share = _shard(execution.share)
-    stages = _planned(grids, usual, registry, folders.datasets, kind, share)
+    stages = _planned(grids, usual, registry, folders.datasets, device_type, share)
     for line in stages.left:
         print_note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
@@ -175,7 +175,7 @@ def sweep(
     tuned = any(spec.tune for spec in grids)
     items, lines = _train(stages.first, execution, registry, folders.datasets, local_gpu, tuning=tuned)
     if tuned:
-        stages = _planned(grids, usual, registry, folders.datasets, kind, share)
+        stages = _planned(grids, usual, registry, folders.datasets, device_type, share)
         for line in stages.waiting:
             print_note(f"not tuned: {line}")
         if chosen := [item for item in stages.second if item.state != "open"]:
@@ -286,12 +286,14 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     usual = default_preset(choose_device("auto").type)
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
     planned = stages.plan(groups, registry, DATASETS)
-    kinds = []
+    run_kinds = []
     for item in planned.trials:
         of_data = item.data.task, item.data.order, item.data.parameters
-        kinds.append(filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image"))
-    chosen.check(kinds, f"the sweep {file}")
-    items = [item for item, kind in zip(planned.trials, kinds, strict=True) if chosen.picks(kind)]
+        run_kinds.append(
+            filters.run_kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image")
+        )
+    chosen.check(run_kinds, f"the sweep {file}")
+    items = [item for item, run_kind in zip(planned.trials, run_kinds, strict=True) if chosen.picks(run_kind)]
     # a finished run that is not evaluated yet counts as stopped
     registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
     fix = f"`ape sweep {file}` trains them"

@@ -83,15 +83,15 @@ class Watch:
     def handle_event(self, event: Event) -> None:
         """Update the progress with an event of the executor."""
         line, now = self.lines[event.key], time.monotonic()
-        if event.kind == "started":
+        if event.event_type == "started":
             again = line.state == "running"
             line.state, line.began, line.progress = "running", now, {}
             self._print(line, "starts again, because its process or its node was lost" if again else "started")
-        elif event.kind == "progress" and "step" in event.value:
+        elif event.event_type == "progress" and "step" in event.value:
             line.progress = {"first": event.value["step"], "since": now} | line.progress | event.value
-        elif event.kind == "progress":
+        elif event.event_type == "progress":
             line.progress = event.value  # the trial waits for another process
-        elif event.kind == "failed":
+        elif event.event_type == "failed":
             line.state, line.error = "failed", str(event.value).strip()
             self._print(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
         else:

@@ -71,10 +71,10 @@ def train(
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers, trial
-    from ape_cli.training.execution import Execution, joined
+    from ape_cli.training.execution import Execution, process_group
     from ape_cli.training.trainer import Stopped
 
-    with joined() as group:
+    with process_group() as group:
         device = group.device(choose_device(execution.device, execution.threads))
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         given = _given(request, execution.precision)
@@ -258,10 +258,10 @@ def note_data(experiment: Experiment) -> None:
     else:
         size = size_words(data.task, str(data.structure))[0]
         print_note(f"data: {rows:,} training rows, mean {size} {data.mean_size:g}")
-    most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
-    if most < rows:
+    maximum = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
+    if maximum < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"
-        print_note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
+        print_note(f"data: this run uses at most {maximum:,} of them ({several}); --set epochs=1 uses each row once")
     tell_overlap(data)
 
 
@@ -300,14 +300,14 @@ def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> 
         lines |= {"test": test, "baselines": comparison and comparison._asdict()}
         print_json(lines | ({"other_tests": done.others} if done.others else {}))
         return
-    kind = config.kind
-    accuracy = accuracy_of(kind)
-    pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
+    modality = config.kind
+    accuracy = accuracy_of(modality)
+    pace = f"{result.tokens_per_second:,.0f} {'images' if modality == 'image' else 'tokens'}/s"
     print_result(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
     print_result(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
     if test is None or comparison is None:
         return
-    print_result(f"  test {scores_in_words(test['overall'], kind)}")
+    print_result(f"  test {scores_in_words(test['overall'], modality)}")
     for other in done.others:
         scores = scores_in_words(other["overall"], "sequence")
         if other.get("test_only"):  # at sizes that were not trained on

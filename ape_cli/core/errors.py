@@ -122,9 +122,9 @@ def _shown(value: object) -> str:
     return escaping.terminal(text) if isinstance(value, Lines) else escaping.one_line(text)
 
 
-def cut(text: str, most: int) -> str:
-    """The first `most` characters of a text."""
-    return text if len(text) <= most else f"{text[:most]}…"
+def cut(text: str, maximum: int) -> str:
+    """The first `maximum` characters of a text."""
+    return text if len(text) <= maximum else f"{text[:maximum]}…"
 
 
 class UsageError(ApeError, ValueError):
@@ -157,13 +157,13 @@ class BusyError(ApeError):
 
 
 def unknown(
-    kind: str,
+    noun: str,
     name: str,
     allowed: Iterable[str],
     searched: Iterable[str] = (),
     synonyms: Mapping[str, str] | None = None,
 ) -> UsageError:
-    """The error for an unknown `kind` called `name`, with the nearest match and the full list.
+    """The error for an unknown `noun` called `name`, with the nearest match and the full list.
 
     `searched` are the places where the names come from, if a user can add to them. `synonyms` are other words for
     names.
@@ -175,13 +175,13 @@ def unknown(
       fix:     did you mean 'tree-copy'?
     """
     names = sorted(allowed)
-    places = ", ".join(searched)
+    locations = ", ".join(searched)
     return UsageError(
-        f"unknown {kind}",
+        f"unknown {noun}",
         got=repr(name),
         allowed=_listed(name, names),
         fix=suggestion(name, names, "choose one from the list", synonyms)
-        + (f" (searched: {places}; PYTHONPATH adds folders with ape_cli in them)" if places else ""),
+        + (f" (searched: {locations}; PYTHONPATH adds folders with ape_cli in them)" if locations else ""),
     )
 
 
@@ -211,8 +211,10 @@ def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None 
     >>> nearest("RoPE", ["none", "rope"]), nearest("LR", ["lr_peak", "warmup"], {"lr": "lr_peak"})
     ('rope', 'lr_peak')
     """
-    known = {_plain(other): other for other in sorted(names)}
-    words = {_plain(word): other for word, other in (synonyms or {}).items() if other in known.values()} | known
+    plain_names = {_plain(other): other for other in sorted(names)}
+    words = {
+        _plain(word): other for word, other in (synonyms or {}).items() if other in plain_names.values()
+    } | plain_names
     matches = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.62)
     return words[matches[0]] if matches else None
 
@@ -222,14 +224,14 @@ def _plain(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
-def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
+def pick(noun: str, name: str, allowed: Iterable[_Name]) -> _Name:
     """Return the element of `allowed` that is called `name`.
 
     Raises `UsageError` (see `unknown`) if there is none.
     """
     names = {str(other): other for other in allowed}
     if name not in names:
-        raise unknown(kind, name, names)
+        raise unknown(noun, name, names)
     return names[name]
 
 

@@ -46,8 +46,8 @@ def without_gaps(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """
     ranges: list[tuple[int, int]] = []
     for number in numbers:
-        joined = bool(ranges) and ranges[-1][1] == number - 1
-        ranges[-1:] = [(ranges[-1][0], number)] if joined else [*ranges[-1:], (number, number)]
+        follows = bool(ranges) and ranges[-1][1] == number - 1
+        ranges[-1:] = [(ranges[-1][0], number)] if follows else [*ranges[-1:], (number, number)]
     return ranges
 
 

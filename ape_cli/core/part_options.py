@@ -36,53 +36,53 @@ def options(cls: type, skip: int = 0) -> PartOptions:
 def _parameters(cls: type) -> list[inspect.Parameter]:
     """The arguments of a class. To find them is slow, and a sweep asks for those of a scheme in every trial."""
     names = getattr(cls.__init__, "__globals__", {})  # type: ignore[misc]
-    found = []
+    parameters = []
     for parameter in inspect.signature(cls).parameters.values():
-        kind = parameter.annotation
-        if isinstance(kind, str):  # of a file that imports `annotations` from `__future__`
+        annotation = parameter.annotation
+        if isinstance(annotation, str):  # of a file that imports `annotations` from `__future__`
             try:
-                kind = eval(kind, names)
+                annotation = eval(annotation, names)
             except Exception:  # it may use a name that only type checkers import
-                kind = parameter.empty
-        found.append(parameter.replace(annotation=kind))
-    return found
+                annotation = parameter.empty
+        parameters.append(parameter.replace(annotation=annotation))
+    return parameters
 
 
-def settings(what: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def settings(what: str, values: dict[str, Any], allowed: dict[str, Any]) -> dict[str, Any]:
     """Check each given option of `what`, and return the options.
 
     Raises `UsageError` for an unknown option, or for a value that `checked` refuses.
     """
     for key in values:
-        if key not in known:
-            raise unknown(f"option of {what}", key, known)
-    return {key: checked(key, value, known) for key, value in values.items()}
+        if key not in allowed:
+            raise unknown(f"option of {what}", key, allowed)
+    return {key: checked(key, value, allowed) for key, value in values.items()}
 
 
-def checked(key: str, value: Any, known: dict[str, Any]) -> Any:
-    """The value of an option of `known`, as its annotation has it. Without one, its default says the type.
+def checked(key: str, value: Any, allowed: dict[str, Any]) -> Any:
+    """The value of an option of `allowed`, as its annotation has it. Without one, its default says the type.
 
     A whole number becomes a float, and a list or a text such as `1,2` a tuple, if the annotation has such a type.
 
     Raises `UsageError` for a value of another type, and for a number that is not finite.
     """
     check_whole(key, value)
-    default, empty = known[key], inspect.Parameter.empty
-    kind = known.kinds.get(key, empty) if isinstance(known, PartOptions) else empty
-    if kind is empty:
-        kind = Any if default is None or default is empty else type(default)
+    default, empty = allowed[key], inspect.Parameter.empty
+    annotation = allowed.kinds.get(key, empty) if isinstance(allowed, PartOptions) else empty
+    if annotation is empty:
+        annotation = Any if default is None or default is empty else type(default)
     elif default is None:
-        kind = Optional[kind]  # noqa: UP045 - of what may be any annotation
+        annotation = Optional[annotation]  # noqa: UP045 - of what may be any annotation
     for given in (value, _listed(value)):
         with suppress(ValueError):  # that of pydantic is one
-            found = _validated(kind, given)
-            if not isinstance(value, bool) or isinstance(found, bool | list | tuple):  # Literal[1] takes True
-                return found
+            result = _validated(annotation, given)
+            if not isinstance(value, bool) or isinstance(result, bool | list | tuple):  # Literal[1] takes True
+                return result
     fix = "give such a value" if default is empty else f"the default is {json.dumps(default, default=str)}"
-    raise UsageError(f"bad {key}", got=repr(value), allowed=_words(kind), fix=fix)
+    raise UsageError(f"bad {key}", got=repr(value), allowed=_words(annotation), fix=fix)
 
 
-def _validated(kind: Any, value: Any) -> Any:
+def _validated(annotation: Any, value: Any) -> Any:
     """The value as a type. Values from files and the command line are JSON, where a tuple is a list.
 
     Raises `ValueError` if it is not of the type. A type that pydantic does not know has any value.
@@ -90,7 +90,9 @@ def _validated(kind: Any, value: Any) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
     try:
-        adapter = TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True))
+        adapter = TypeAdapter(
+            annotation, config=ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+        )
     except Exception:
         return value
     try:
@@ -109,18 +111,18 @@ def _listed(value: Any) -> Any:
     return [part.strip() for part in value.split(",")]
 
 
-def _words(kind: Any) -> str:
+def _words(annotation: Any) -> str:
     """The values of a type in words.
 
     >>> _words(int), _words(Literal["a", "b"]), _words(int | None)
     ('a whole number', 'a or b', 'a whole number or none')
     """
     names = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text", NoneType: "none"}
-    if get_origin(kind) is Literal:
-        return " or ".join(map(str, get_args(kind)))
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(map(_words, get_args(kind)))
-    return names.get(kind) or inspect.formatannotation(kind)
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(str, get_args(annotation)))
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(map(_words, get_args(annotation)))
+    return names.get(annotation) or inspect.formatannotation(annotation)
 
 
 def unsigned(value: Any) -> Any:
@@ -139,6 +141,6 @@ def check_whole(name: str, value: Any) -> None:
 
     Raises `UsageError`.
     """
-    for each in value if isinstance(value, list | tuple) else (value,):
-        if isinstance(each, int) and not -(2**63) <= each < 2**63:
-            raise UsageError(f"bad {name}: a whole number of {each.bit_length():,} bits; 64 bits are possible")
+    for element in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(element, int) and not -(2**63) <= element < 2**63:
+            raise UsageError(f"bad {name}: a whole number of {element.bit_length():,} bits; 64 bits are possible")

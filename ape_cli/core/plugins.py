@@ -49,15 +49,15 @@ _LOADED: dict[type, str | None] = {}  # the digest of the file of each class tha
 
 def names(package: ModuleType) -> list[str]:
     """The names of all plug-ins of a package. Raises `UsageError` if two plug-ins have the same name."""
-    return sorted(_places(package.__name__, package.__path__))
+    return sorted(_locations(package.__name__, package.__path__))
 
 
-def places(package: str) -> dict[str, Path | EntryPoint]:
+def locations(package: str) -> dict[str, Path | EntryPoint]:
     """The file or entry point of each plug-in of a package of `ape_cli`, without importing the package.
 
     Raises `UsageError` if two plug-ins have the same name.
     """
-    return _places(package, map(str, folders(package)))
+    return _locations(package, map(str, folders(package)))
 
 
 def folders(package: str) -> list[Path]:
@@ -73,20 +73,22 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     and `ApeError` if its module cannot be imported, or if its methods are missing or take other arguments than those
     of the base.
     """
-    kind: str = base.part_kind  # type: ignore[attr-defined]
-    known = _places(package.__name__, package.__path__)
-    if name not in known:
-        raise not_found(kind, name, known, package)
-    place = known[name]
+    part_kind: str = base.part_kind  # type: ignore[attr-defined]
+    locations = _locations(package.__name__, package.__path__)
+    if name not in locations:
+        raise not_found(part_kind, name, locations, package)
+    location = locations[name]
     module_name, _, attribute = (
-        place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")
+        location.value.partition(":")
+        if isinstance(location, EntryPoint)
+        else (f"{package.__name__}.{location.stem}", "", "")
     )
     try:
         module = importlib.import_module(module_name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
-        what, got = f"the file of {kind} {name!r} cannot be imported", f"{error_text(error)} ({_where(place)})"
+        what, got = f"the file of {part_kind} {name!r} cannot be imported", f"{error_text(error)} ({_where(location)})"
         raise ApeError(what, got=got, fix="correct the file, or remove it from the path") from error
     if attribute:
         defined: list[Any] = [getattr(module, attribute, None)]
@@ -94,19 +96,19 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
         classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass) if issubclass(cls, base))
         defined = [c for c in classes if c.__module__ == module.__name__ and not c.__name__.startswith("_")]
     if len(defined) != 1 or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
-        what = f"the file of {kind} {name!r} does not define exactly one subclass of {base.__name__}"
-        got = f"{', '.join(getattr(cls, '__name__', 'none') for cls in defined) or 'none'} ({_where(place)})"
+        what = f"the file of {part_kind} {name!r} does not define exactly one subclass of {base.__name__}"
+        got = f"{', '.join(getattr(cls, '__name__', 'none') for cls in defined) or 'none'} ({_where(location)})"
         fix = f"derive a class from {base.__name__}; begin the names of others, and of files of shared code, with _"
         raise UsageError(what, got=got, fix=fix)
     if lacking := sorted(getattr(defined[0], "__abstractmethods__", ())):
-        what = f"the class of {kind} {name!r} leaves out what every {kind} needs"
+        what = f"the class of {part_kind} {name!r} leaves out what every {part_kind} needs"
         fix = f"write it; the docstring of {base.__name__}.{lacking[0]} says what it returns"
-        raise ApeError(what, got=f"no {', '.join(lacking)} ({_where(place)})", fix=fix)
-    if isinstance(place, EntryPoint):
+        raise ApeError(what, got=f"no {', '.join(lacking)} ({_where(location)})", fix=fix)
+    if isinstance(location, EntryPoint):
         _NAMES[defined[0]] = name
     remember(defined[0])
     if is_user_class(defined[0]):
-        check_class(defined[0], f"{kind} {name!r}")
+        check_class(defined[0], f"{part_kind} {name!r}")
     return defined[0]
 
 
@@ -119,25 +121,25 @@ def _synonyms(package: ModuleType) -> dict[str, str]:
     return words
 
 
-def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:
+def _locations(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:
     """Where each plug-in of a package is: in its folders, or named by entry points.
 
     Raises `UsageError` if two plug-ins have the same name.
     """
-    known: dict[str, Path | EntryPoint] = {}
+    locations: dict[str, Path | EntryPoint] = {}
     candidates: list[tuple[str, Path | EntryPoint]] = []
     for folder in dict.fromkeys(str(Path(path).resolve()) for path in folders):
         stems = (module.name for module in pkgutil.iter_modules([folder]))
         candidates += [(stem, Path(folder, f"{stem}.py")) for stem in stems if _STEM.fullmatch(stem)]
     if group := GROUPS.get(package):
         candidates += [(point.name, point) for point in _points(group)]
-    for stem, place in candidates:
+    for stem, location in candidates:
         name = stem.replace("_", "-")
-        if name in known:
-            got = f"{name!r} in {_where(known[name])} and in {_where(place)}"
+        if name in locations:
+            got = f"{name!r} in {_where(locations[name])} and in {_where(location)}"
             raise UsageError(f"two plug-ins of {package} have the same name", got=got, fix="rename one")
-        known[name] = place
-    return known
+        locations[name] = location
+    return locations
 
 
 @cache
@@ -146,20 +148,20 @@ def _points(group: str) -> list[EntryPoint]:
     return list(dict.fromkeys(entry_points(group=group)))
 
 
-def _where(place: Path | EntryPoint) -> str:
+def _where(location: Path | EntryPoint) -> str:
     """The file of a plug-in, or its entry point with its distribution, for errors."""
-    if isinstance(place, Path):
-        return str(place)
-    return f"entry point {place.name} = {place.value}" + (f" of {place.dist.name}" if place.dist else "")
+    if isinstance(location, Path):
+        return str(location)
+    return f"entry point {location.name} = {location.value}" + (f" of {location.dist.name}" if location.dist else "")
 
 
-def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType) -> UsageError:
+def not_found(part_kind: str, name: str, names: Iterable[str], *packages: ModuleType) -> UsageError:
     """The error for a name that no plug-in of the packages has, with the places that were searched.
 
-    `known` are the names that there are.
+    `names` are the names that there are.
     """
     words = {word: other for package in packages for word, other in _synonyms(package).items()}
-    return unknown(kind, name, known, searched(*packages), words)
+    return unknown(part_kind, name, names, searched(*packages), words)
 
 
 def searched(*packages: ModuleType) -> list[str]:
@@ -169,14 +171,14 @@ def searched(*packages: ModuleType) -> list[str]:
     return [*folders, *(f"entry points {group}" for group in groups)]
 
 
-def check_installed(package: ModuleType, kind: str, name: str) -> None:
+def check_installed(package: ModuleType, part_kind: str, name: str) -> None:
     """Check that a plug-in that someone else has used is found here.
 
     Raises `RunError`, with the file that is missing and what to do with it, if it is not.
     """
     if name not in package.names():
         file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
-        what = f"{kind} {name!r} is not part of ape, and its file is missing here"
+        what = f"{part_kind} {name!r} is not part of ape, and its file is missing here"
         got = f"no {file} in {', '.join(searched(package))}"
         raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
 
@@ -258,14 +260,14 @@ def by_file(file: str) -> type | None:
     return next((cls for cls in own if traced_file(cls) == file), None)
 
 
-def check_class(found: type, part: str) -> None:
+def check_class(cls: type, part: str) -> None:
     """Check that the methods of a user's own class take the arguments of those of ape that they override.
 
     The attributes of the class must have the types of those of ape. `part`: the kind and the name of the class, for
     messages. Raises `ApeError`.
     """
-    _check_attributes(found, part)
-    for base in filter(is_user_class, found.__mro__):
+    _check_attributes(cls, part)
+    for base in filter(is_user_class, cls.__mro__):
         for name, method in vars(base).items():
             parents = (vars(parent).get(name) for parent in base.__mro__[1:] if not is_user_class(parent))
             overridden = next(filter(inspect.isfunction, parents), None)
@@ -284,12 +286,12 @@ def check_class(found: type, part: str) -> None:
                 raise ApeError(what, got=got, allowed=allowed, fix="correct the file") from None
 
 
-def _check_attributes(found: type, part: str) -> None:
+def _check_attributes(cls: type, part: str) -> None:
     """Check the types of the attributes that a user's own class sets. Raises `ApeError` if one is of another type."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError  # slow to import
 
-    own = {name: value for base in filter(is_user_class, reversed(found.__mro__)) for name, value in vars(base).items()}
-    for parent in found.__mro__:
+    own = {name: value for base in filter(is_user_class, reversed(cls.__mro__)) for name, value in vars(base).items()}
+    for parent in cls.__mro__:
         with suppress(NameError, AttributeError, PydanticSchemaGenerationError):  # types that only a checker knows
             hints = {} if is_user_class(parent) else get_type_hints(parent)
             for name, hint in hints.items():

@@ -48,10 +48,10 @@ def apply(rule: Callable[[T], None], part: T) -> None:
 def called(part: Any, method: str, right: Callable[[Any], bool], allowed: str, *arguments: Any, **named: Any) -> Any:
     """What a method of a part returns. Raises `ApeError` if it fails, or if the result is not `right`."""
     with explained(part):
-        found = getattr(part, method)(*arguments, **named)
-    if not right(found):
-        raise returns(part, method, found, allowed)
-    return found
+        result = getattr(part, method)(*arguments, **named)
+    if not right(result):
+        raise returns(part, method, result, allowed)
+    return result
 
 
 def every(load: Callable[[str], T], names: Collection[str]) -> list[T]:
@@ -74,12 +74,12 @@ def explained(part: Any = None) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        found = explanation(error)
-        if found is None and part is not None and plugins.is_user_class(_class(part)) and not _passes(error):
-            found = failed(part, "", error)
-        if found is None:
+        part_error = explanation(error)
+        if part_error is None and part is not None and plugins.is_user_class(_class(part)) and not _passes(error):
+            part_error = failed(part, "", error)
+        if part_error is None:
             raise
-        raise found from error
+        raise part_error from error
 
 
 def explanation(error: BaseException, called: str = "") -> PartError | None:
@@ -92,7 +92,7 @@ def explanation(error: BaseException, called: str = "") -> PartError | None:
     if _passes(error):
         return None
     both = (error, error.__cause__)  # a generator that raises `StopIteration` is named by the cause
-    frames = (frame for each in both if each for frame, _ in traceback.walk_tb(each.__traceback__))
+    frames = (frame for exception in both if exception for frame, _ in traceback.walk_tb(exception.__traceback__))
     for frame in frames:
         owner, file, method = frame.f_locals.get("self"), frame.f_code.co_filename, frame.f_code.co_name
         part = owner if hasattr(type(owner), "part_kind") else plugins.by_file(file)
@@ -104,7 +104,7 @@ def explanation(error: BaseException, called: str = "") -> PartError | None:
 def failed(part: Any, method: str, error: BaseException) -> PartError:
     """The error for an exception in a method of a part, or of a class of parts. `method` may be empty."""
     advice = getattr(_class(part), "advice", {})
-    got = f"{error_text(error)}{place(error, files(part)) or line_of(part, method)}"
+    got = f"{error_text(error)}{location(error, files(part)) or line_of(part, method)}"
     return PartError(f"{_named(part, method)} failed", got=got, fix=advice.get(type(error), "correct the file"))
 
 
@@ -115,11 +115,11 @@ def returns(part: Any, method: str, got: object, allowed: str, fix: str = "corre
     return PartError(what, got=f"{text}{line_of(part, method)}", allowed=allowed, fix=fix)
 
 
-def place(error: BaseException, files: Collection[str]) -> str:
+def location(error: BaseException, files: Collection[str]) -> str:
     """The last line in some files that an exception passed, in parentheses; empty if it passed none."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    places = [f" ({file}, line {line})" for file, line in frames if file in files]
-    return places[-1] if places else ""
+    locations = [f" ({file}, line {line})" for file, line in frames if file in files]
+    return locations[-1] if locations else ""
 
 
 def line_of(part: Any, method: str) -> str:
@@ -142,8 +142,8 @@ def _class(part: Any) -> Any:
 def _named(part: Any, method: str) -> str:
     """A part, or one of its methods, in a message."""
     name = getattr(part, "name", None)
-    known = name if isinstance(name, str) else plugins.name_of(_class(part))
-    return f"`{method}` of " * bool(method) + f"{_class(part).part_kind} {known!r}"
+    part_name = name if isinstance(name, str) else plugins.name_of(_class(part))
+    return f"`{method}` of " * bool(method) + f"{_class(part).part_kind} {part_name!r}"
 
 
 def _passes(error: BaseException) -> bool:

@@ -97,7 +97,7 @@ def generate(
             listed = (shard for split in manifest.shards.values() for shard in split)
             shards = {shard.file: shard for shard in listed if shard.file not in missing}
             if verify:  # compares their digests with the manifest
-                for opened in files.each(lambda shard: open_shard(out, plan, shard), list(shards.values()), out):
+                for opened in files.map_ordered(lambda shard: open_shard(out, plan, shard), list(shards.values()), out):
                     opened.close()
         else:
             shards = _kept_shards(out, task, plan)
@@ -127,11 +127,11 @@ def _make(
     shards = {}
     with closing(engine.work(jobs)) as events:
         for event in events:
-            if event.kind == "progress":
+            if event.event_type == "progress":
                 tick(event.value)
-            elif event.kind == "done":
+            elif event.event_type == "done":
                 shards[event.key] = event.value
-            elif event.kind == "failed":
+            elif event.event_type == "failed":
                 raise event.value
     return shards
 

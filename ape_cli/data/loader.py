@@ -193,7 +193,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         self._verified: set[int] = set()  # shards whose digests were checked
         self._kept: _Window | None = None  # the window that is the whole split, once it is read
         self._open = lru_cache(_MOST_OPEN)(self._opened)
-        sizes = list(files.each(self._group_sizes, range(len(manifest.shards[name])), folder))
+        sizes = list(files.map_ordered(self._group_sizes, range(len(manifest.shards[name])), folder))
         self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
         self._ends = list(accumulate(rows for groups in sizes for rows in groups))  # of the row groups, in the split
         self._blocks = [range(i, min(i + ROW_GROUP, self.rows)) for i in range(0, self.rows, ROW_GROUP)]

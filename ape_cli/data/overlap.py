@@ -73,7 +73,7 @@ def of_shards(
     def sources(shard: Shard) -> Sources:
         return read[shard.file] if shard.file in read else _stored(folder, plan, shard)
 
-    splits = {split: joined(files.each(sources, parts, folder)) for split, parts in shards.items()}
+    splits = {split: joined(files.map_ordered(sources, parts, folder)) for split, parts in shards.items()}
     return _count(splits.pop("train").keys, splits, named=plan.image is None)
 
 
@@ -101,7 +101,7 @@ def _count(training: U64, held_out: Mapping[str, Sources], *, named: bool) -> Ov
 def _read(data: Dataset, split: str) -> Sources:
     """The sources of a split."""
     plan, shards = data.manifest.plan, data.manifest.shards[split]
-    return joined(files.each(lambda shard: _stored(data.folder, plan, shard), shards, data.folder))
+    return joined(files.map_ordered(lambda shard: _stored(data.folder, plan, shard), shards, data.folder))
 
 
 def _stored(folder: StoragePath, plan: DatasetPlan, shard: Shard) -> Sources:

@@ -71,7 +71,7 @@ class Experiment:
         complete_plain = _sized(plain, self.data).model_dump()
         fields, options = self.config.model_dump(), {"scheme_options", "attention_options", "positions_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
-        changed |= {"model": "decoder"} if self.config.is_joined else {}
+        changed |= {"model": "decoder"} if self.config.decoder_only else {}
         if self.config.positions != position_maps.PLAIN:
             unsized = self.config.model_copy(update={"max_size": None})
             if _sized(unsized, self.data).max_size == self.config.max_size:  # the map decided it
@@ -164,7 +164,7 @@ def locality(config: Config) -> float:
     default = 1.0 if kind.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
     attention.check(kind, scheme, rate)
-    if config.is_joined:
+    if config.decoder_only:
         attention.check_without_encoder(kind)
     else:
         attention.check_role(scheme, "encoder", images=isinstance(config, ImageConfig))
@@ -230,7 +230,7 @@ def _sized(config: Config, data: Dataset) -> Config:
 
 def _check_effect(config: SequenceConfig) -> None:
     """Check that some settings have an effect. Raises `UsageError` if one has none."""
-    idle = position.load(config.scheme).encoder_decoder_options if config.is_joined else ()
+    idle = position.load(config.scheme).encoder_decoder_options if config.decoder_only else ()
     for name in (name for name in config.scheme_options if name in idle):
         what = f"{name} of {config.scheme} has no effect in a decoder-only model"
         raise UsageError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")

@@ -204,7 +204,7 @@ def has_preset_size(config: Config, trained: DatasetRecord) -> bool:
     """
     preset = PRESETS[config.preset].of(config.kind)
     same = all(getattr(config, name, None) == preset.get(name) for name in SIZE)
-    return same and not config.is_joined and has_preset_data(config.preset, trained)
+    return same and not config.decoder_only and has_preset_data(config.preset, trained)
 
 
 def has_preset_data(preset: str, trained: DatasetRecord) -> bool:

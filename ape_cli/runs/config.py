@@ -63,9 +63,9 @@ class Preset:
     augment: str = "none"
     source_order: str | None = None
 
-    def of(self, kind: str) -> dict[str, Any]:
+    def of(self, modality: str) -> dict[str, Any]:
         """The settings for a kind of data. Raises `UsageError` if the preset has none."""
-        settings = self.image if kind == "image" else self.sequence
+        settings = self.image if modality == "image" else self.sequence
         if settings is None:
             allowed = ", ".join(name for name, other in PRESETS.items() if other.image is not None)
             raise UsageError("this preset has no settings for images", allowed=allowed, fix="choose one")
@@ -138,7 +138,7 @@ class Config(BaseModel):
     positions_options: dict[str, Any] = {}
 
     @property
-    def is_joined(self) -> bool:
+    def decoder_only(self) -> bool:
         """Whether the model reads source and target as one sequence."""
         return getattr(self, "model", MODELS[0]) == "decoder"
 
@@ -217,14 +217,14 @@ class ImageConfig(Config):
     augment: str | None = Field(None, description="Augmentation: crop, flip and autoaugment, or none.")
 
 
-def _kind(value: Any) -> str:
+def _modality(value: Any) -> str:
     """The kind of a configuration or of a JSON value, by its fields. What has none is refused as a sequence's."""
     fields = vars(value) if isinstance(value, BaseModel) else value
     return "image" if isinstance(fields, dict) and "convolution_size" in fields else "sequence"
 
 
 AnyConfig = Annotated[
-    Annotated[SequenceConfig, Tag("sequence")] | Annotated[ImageConfig, Tag("image")], Discriminator(_kind)
+    Annotated[SequenceConfig, Tag("sequence")] | Annotated[ImageConfig, Tag("image")], Discriminator(_modality)
 ]
 _ANY: TypeAdapter[SequenceConfig | ImageConfig] = TypeAdapter(AnyConfig)
 KINDS: dict[str, type[SequenceConfig] | type[ImageConfig]] = {c.kind: c for c in (SequenceConfig, ImageConfig)}
@@ -235,9 +235,9 @@ def read_config(fields: dict[str, Any]) -> Config:
     return _ANY.validate_python(fields)
 
 
-def settable(kind: str) -> list[str]:
+def settable(modality: str) -> list[str]:
     """The fields that settings can change, for a kind of data."""
-    return [name for name in KINDS[kind].model_fields if name not in _FIXED]
+    return [name for name in KINDS[modality].model_fields if name not in _FIXED]
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:

@@ -20,13 +20,15 @@ if TYPE_CHECKING:  # imported lazily: training needs no polars
 RunKind = tuple[tuple[str, ...], ...]  # schemes, tasks and presets that a run has, in the order of `Filter`
 
 
-def kind(scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool) -> RunKind:
+def run_kind(
+    scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool
+) -> RunKind:
     """What filters compare of a run. Some runs have two names for their task, the most specific one last.
 
     A tree task is also called by its linearisation, as in `tree-copy/depth`, and a task of images (`image`) by its
     source, as in `images/digits`.
 
-    >>> kind("rope", "small", "tree-copy", "depth", {}, image=False)[1]
+    >>> run_kind("rope", "small", "tree-copy", "depth", {}, image=False)[1]
     ('tree-copy', 'tree-copy/depth')
     """
     more = parameters.get("source") if image else order
@@ -57,14 +59,14 @@ class Filter(NamedTuple):
         Raises `ApeError` that lists what exists, if the check fails.
         """
         for option, names, fields in zip(_OPTIONS, self, zip(*runs, strict=True), strict=False):
-            known = sorted({name for has in fields for name in has})
+            existing = sorted({name for has in fields for name in has})
             for name in names:
-                if name not in known:
+                if name not in existing:
                     raise ApeError(
                         f"no run in {where} has {option} {name!r}",
                         got=f"`{option}={name}`",
-                        allowed=", ".join(known),
-                        fix=suggestion(name, known, "choose one of those, or train such a run"),
+                        allowed=", ".join(existing),
+                        fix=suggestion(name, existing, "choose one of those, or train such a run"),
                     )
         if runs and not any(map(self.picks, runs)):
             fix = "leave one of the options out, or train such a run"

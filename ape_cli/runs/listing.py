@@ -85,12 +85,12 @@ def table(runs: Iterable[tuple[Run, RunRecord]], folder: StoragePath) -> pl.Data
     """The table of runs, of which `folder` has the folders. It warns of evaluations that cannot be read."""
     import polars as pl
 
-    described = list(files.each(lambda run: (run[1], _line(*run)), runs, folder))
+    described = list(files.map_ordered(lambda run: (run[1], _line(*run)), runs, folder))
     versions = CodeVersions()
     for record, _ in described:
         versions.add(record)
     lines = [line | {"configuration": configuration(record, versions.told(record))} for record, line in described]
-    fields = [name for kind in KINDS.values() for name in kind.model_fields if name not in _OPTIONS]
+    fields = [name for config_class in KINDS.values() for name in config_class.model_fields if name not in _OPTIONS]
     names = dict.fromkeys([*fields, *sorted({name for line in lines for name in line})])
     main = pl.DataFrame([{name: x[name] for name in _COLUMNS} for x in lines], schema=_COLUMNS, orient="row")
     return main.with_columns(_column(name, [x.get(name) for x in lines]) for name in names if name not in _COLUMNS)
@@ -140,10 +140,10 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     """The column of a setting. Values of different types, and those that Polars has no type for, become text."""
     import polars as pl
 
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} and all(abs(value) < _LARGEST for value in values if isinstance(value, int)):
-        return pl.Series(name, values, pl.Int64 if kinds == {int} else pl.Float64)
-    if kinds in ({bool}, {str}):
+    types = {type(value) for value in values if value is not None}
+    if types <= {int, float} and all(abs(value) < _LARGEST for value in values if isinstance(value, int)):
+        return pl.Series(name, values, pl.Int64 if types == {int} else pl.Float64)
+    if types in ({bool}, {str}):
         return pl.Series(name, values)
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     return pl.Series(name, texts, pl.String)

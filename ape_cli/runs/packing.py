@@ -61,12 +61,12 @@ class Packed(Bucket):
 
         Raises `DataError` if a file cannot be read, or if two files have different copies of a run.
         """
-        found: Contents = {}
+        contents: Contents = {}
         for path, content in (row for file in self.files for row in _read(file).items()):
-            if found.setdefault(path, content) != content:
+            if contents.setdefault(path, content) != content:
                 got, fix = f"{_run(path)} in {self}", "join the files: `ape runs --results FILE --pack OTHER`"
                 raise DataError("two files have different copies of a run", got=got, fix=fix)
-        return found
+        return contents
 
     def head(self, key: str) -> dict[str, Any]:
         """The metadata of a file. Raises `DataError` as `contents`."""
@@ -106,9 +106,9 @@ class Packed(Bucket):
     copy = delete = put
 
 
-def packed(source: StoragePath, *found: StoragePath) -> Packed:
+def packed(source: StoragePath, *paths: StoragePath) -> Packed:
     """The packed runs in some files. `source` is the file, or the folder of several. Nothing is read yet."""
-    return Packed("packed", source.name, "", source, found)
+    return Packed("packed", source.name, "", source, paths)
 
 
 def _run(path: str) -> str:
@@ -189,30 +189,30 @@ def _lacking(there: Run, run: Run) -> Contents:
     Raises `RunError` if a copy is damaged, or if the copies contradict each other: their records differ in more than
     the files that they list, or a file differs; and `BusyError` if one of them is not finished.
     """
-    known = _finished(run)
-    contents = {name: run.content(name) for name in known.files.keys() - {WEIGHTS}}
+    run_record = _finished(run)
+    contents = {name: run.content(name) for name in run_record.files.keys() - {WEIGHTS}}
     index = files.read_bytes(run.folder / RECORD)
     if not there.exists():
         return contents | {RECORD: index}
     stored = _finished(there)
     for name in stored.files.keys() - {WEIGHTS}:
         there.content(name)
-    joined = stored.model_copy(update={"files": dict(sorted((stored.files | known.files).items()))})
-    if joined != known.model_copy(update={"files": known.files | stored.files}):
+    merged = stored.model_copy(update={"files": dict(sorted((stored.files | run_record.files).items()))})
+    if merged != run_record.model_copy(update={"files": run_record.files | stored.files}):
         got, fix = f"{there.folder} and {run.folder}", "remove the wrong one, or keep them apart"
         raise RunError("the records of two copies of a run contradict each other", got=got, fix=fix)
-    if joined == stored:
+    if merged == stored:
         return {}
     lacking = {name: content for name, content in contents.items() if name not in stored.files}
-    return lacking | {RECORD: index if joined == known else record.text(joined).encode()}
+    return lacking | {RECORD: index if merged == run_record else record.text(merged).encode()}
 
 
 def _finished(run: Run) -> RunRecord:
     """The run.json of a finished run. Raises `RunError` if it is missing or damaged, and `BusyError` otherwise."""
-    known = run.read()
-    if known.status != "finished":
+    run_record = run.read()
+    if run_record.status != "finished":
         raise BusyError("the run is not finished", got=str(run.folder))
-    return known
+    return run_record
 
 
 def _read(file: StoragePath) -> Contents:
@@ -222,16 +222,16 @@ def _read(file: StoragePath) -> Contents:
     """
     from ape_cli.storage import parquet
 
-    found, fix = Contents(), "name a folder, or a file of packed runs"
+    contents, fix = Contents(), "name a folder, or a file of packed runs"
     try:
         for path, content in parquet.values(files.read_bytes(file, _BYTES), ["path", "content"], _BYTES):
             if content is None or path is None or not _FILE.fullmatch(path):
                 raise DataError("it does not contain packed runs", got=path and ascii(path.decode(errors="replace")))
-            found[path.decode()] = b"" if path.decode() in found else content  # neither of two is whole
+            contents[path.decode()] = b"" if path.decode() in contents else content  # neither of two is whole
     except (OSError, DataError) as error:
         got = error.summary if isinstance(error, DataError) else error.strerror
         raise DataError(f"cannot read {file}", got=got, fix=files.how_to_read(error, fix)) from error
-    return found
+    return contents
 
 
 def _write(path: Path, contents: Contents) -> None:

@@ -104,19 +104,19 @@ class Registry:
                         bad.append(f"{run.name}: {error.summary}")
                 return run, None
 
-        kinds: set[filters.RunKind] = set()
-        for run, run_record in files.each(read, self, self.folder):
+        run_kinds: set[filters.RunKind] = set()
+        for run, run_record in files.map_ordered(read, self, self.folder):
             if run_record is None:
                 continue
             config, data = run_record.config, run_record.dataset
             of_data = data.task, data.order, data.parameters
-            kind = filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
-            kinds.add(kind)
-            if self.chosen.picks(kind):
+            run_kind = filters.run_kind(config.scheme, config.preset, *of_data, image=data.image is not None)
+            run_kinds.add(run_kind)
+            if self.chosen.picks(run_kind):
                 if (code := record.user_code(run_record)) is not None:
                     self.user_code[run.name] = code
                 yield run, run_record
-        self.chosen.check(kinds, str(self.folder))
+        self.chosen.check(run_kinds, str(self.folder))
 
     def find(self, name: str) -> Run:
         """Find a run by its name, its path, or a unique prefix of its name.
@@ -210,9 +210,9 @@ def open_registry(folder: str | StoragePath) -> Registry:
     Raises `UsageError` for an invalid address.
     """
     path = storage_path(folder)
-    found: Sequence[StoragePath] = ()
+    paths: Sequence[StoragePath] = ()
     if path.suffix == packing.SUFFIX and not path.is_dir():
-        found = [path]
+        paths = [path]
     elif isinstance(path, Path) and not (path / "runs").exists():
-        found = sorted(file for file in path.glob(f"*{packing.SUFFIX}") if file.is_file())
-    return Registry(packing.packed(path, *found).folder if found else path)
+        paths = sorted(file for file in path.glob(f"*{packing.SUFFIX}") if file.is_file())
+    return Registry(packing.packed(path, *paths).folder if paths else path)

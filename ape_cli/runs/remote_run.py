@@ -47,9 +47,9 @@ class RemoteRun(Run):
         names = [name for name, is_folder in files.entries(self.folder / STATES) if is_folder]
         yield from (self.folder / STATES / name for name in reversed(names))
 
-    def status_in(self, known: RunRecord) -> str:
+    def status_in(self, run_record: RunRecord) -> str:
         """The status, given the content of run.json. A run that was killed stays `running`."""
-        return known.status
+        return run_record.status
 
     def status_for_training(self) -> str | None:
         """The status before a training, as that of a local run.

@@ -115,14 +115,14 @@ class Run:
     def _read(self, folder: StoragePath) -> RunRecord:
         """The content of the run.json in a folder. Raises `FileNotFoundError` if it is missing, and `RunError`."""
         path = folder / RECORD
-        known = record.read(path, RunRecord, self._again)
-        data = known.dataset
-        expected = record.run_name(known.config, data.task, data.order, data.fingerprint)
+        run_record = record.read(path, RunRecord, self._again)
+        data = run_record.dataset
+        expected = record.run_name(run_record.config, data.task, data.order, data.fingerprint)
         if expected != self.name:
             raise RunError(
                 f"{path} was altered, or is of another run", got=expected, allowed=self.name, fix=self._again
             )
-        return known
+        return run_record
 
     @property
     def _again(self) -> str:
@@ -134,22 +134,22 @@ class Run:
         """`finished`, `stopped`, `failed` or `running`. Raises `RunError` if run.json is missing or damaged."""
         return self.status_in(self.read())
 
-    def status_in(self, known: RunRecord) -> str:
+    def status_in(self, run_record: RunRecord) -> str:
         """The status, given the content of run.json.
 
         A run is `stopped` if run.json says `running` but no process holds its lock.
         """
-        unlocked = known.status == "running" and not files.is_locked(self.folder / LOCK)
-        return "stopped" if unlocked else known.status
+        unlocked = run_record.status == "running" and not files.is_locked(self.folder / LOCK)
+        return "stopped" if unlocked else run_record.status
 
     def status_for_training(self) -> str | None:
         """The status before a training. None if there is no run, or only the rest of an interrupted start."""
         return self.status if self.exists() else None
 
-    def write_record(self, known: RunRecord) -> None:
+    def write_record(self, run_record: RunRecord) -> None:
         """Write the run.json of an unfinished run."""
-        self._record = known
-        files.write_text(self.attempt / RECORD, record.text(known))
+        self._record = run_record
+        files.write_text(self.attempt / RECORD, record.text(run_record))
 
     def update(self, **fields: Any) -> None:
         """Set fields of the run.json of an unfinished run."""
@@ -185,9 +185,13 @@ class Run:
         `processor` describes the processor of this machine, and `own_files` has the digests of a user's own files. If
         they differ from the last ones, they are appended to `resumed_on` and `resumed_with`.
         """
-        known = self.record
-        resumed_on = known.resumed_on if processor == known.last_processor else [*known.resumed_on, processor]
-        resumed_with = known.resumed_with if own_files == known.last_own_files else [*known.resumed_with, own_files]
+        run_record = self.record
+        resumed_on = (
+            run_record.resumed_on if processor == run_record.last_processor else [*run_record.resumed_on, processor]
+        )
+        resumed_with = (
+            run_record.resumed_with if own_files == run_record.last_own_files else [*run_record.resumed_with, own_files]
+        )
         self.update(status="running", processes=processes, resumed_on=resumed_on, resumed_with=resumed_with)
 
     def save_state(self, state: Tensors, progress: dict[str, Any]) -> None:
@@ -374,12 +378,12 @@ class Run:
         digest = hashlib.sha256(text.encode()).hexdigest()
 
         def save(version: Version | None) -> None:
-            known = self.read()
-            if known.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
+            run_record = self.read()
+            if run_record.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
                 fix = "evaluate it again with `ape eval` when it is finished"
                 raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
             files.write_text(self.folder / name, text)
-            self._record = known.model_copy(update={"files": known.files | {name: digest}})
+            self._record = run_record.model_copy(update={"files": run_record.files | {name: digest}})
             files.write_text(self.folder / RECORD, record.text(self._record), version)
 
         with self.writing(_PATIENCE):

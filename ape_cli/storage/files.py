@@ -144,9 +144,9 @@ class _LocalFile:
         return False
 
     def remove_temporary(self) -> None:
-        for place in (self.path.parent, *(entry for entry in self.path.parent.iterdir() if entry.is_dir())):
+        for folder in (self.path.parent, *(entry for entry in self.path.parent.iterdir() if entry.is_dir())):
             with suppress(OSError):
-                for entry in place.iterdir():
+                for entry in folder.iterdir():
                     if is_temporary(entry.name):
                         entry.unlink()
 
@@ -281,7 +281,7 @@ def sha256(path: StoragePath) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:
+def map_ordered(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:
     """An iterator over `do(item)` for each item, in the order of the items.
 
     If `where` is in an object store, where each request has a long latency, several calls run at once in threads.

@@ -76,13 +76,13 @@ def table(row: U64, pixels: np.ndarray, labels: I64, classes: list[str]) -> pa.T
     """
     image = pillow()
 
-    def png(one: np.ndarray) -> bytes:
+    def png(array: np.ndarray) -> bytes:
         """Encode one image, uint8 [H, W, C], as PNG."""
         written = io.BytesIO()
-        image.fromarray(one[..., 0] if one.shape[-1] == 1 else one).save(written, "png")
+        image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).save(written, "png")
         return written.getvalue()
 
-    encoded = pa.array([png(one) for one in pixels], pa.binary())
+    encoded = pa.array([png(array) for array in pixels], pa.binary())
     shard = schema(classes)
     columns = [
         pa.array(row, pa.uint64()),
@@ -115,7 +115,7 @@ def sources(part: pa.Table, size: Size) -> U64:
     Raises `DataError` if an image is damaged.
     """
     blocks = (pixels(part.slice(first, _AT_ONCE), size) for first in range(0, len(part), _AT_ONCE))
-    digests = (hashlib.blake2b(one.tobytes(), digest_size=8).digest() for block in blocks for one in block)
+    digests = (hashlib.blake2b(image.tobytes(), digest_size=8).digest() for block in blocks for image in block)
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
@@ -125,7 +125,7 @@ def content(part: pa.Table, size: Size) -> tuple[int, int]:
     `size` is their (H, W, C). The sums of several tables can be added. Raises `DataError` if an image is damaged.
     """
     sums = [0, 0]
-    for row, label, one in zip(part["row"].to_pylist(), part["label"].to_pylist(), pixels(part, size), strict=True):
-        digest = hashlib.blake2b(f"{row} {label} {one.shape} ".encode() + one.tobytes(), digest_size=16).digest()
+    for row, label, image in zip(part["row"].to_pylist(), part["label"].to_pylist(), pixels(part, size), strict=True):
+        digest = hashlib.blake2b(f"{row} {label} {image.shape} ".encode() + image.tobytes(), digest_size=16).digest()
         sums = [(s + int.from_bytes(d, "little")) % 2**64 for s, d in zip(sums, (digest[:8], digest[8:]), strict=True)]
     return sums[0], sums[1]

@@ -57,7 +57,7 @@ class Bucket:
     A `Bucket` can be pickled; the other process opens its own connection.
     """
 
-    kind: str
+    provider: str
     name: str
     query: str  # the options of the address, as given
 
@@ -65,7 +65,7 @@ class Bucket:
     def store(self) -> Any:
         """The obstore store. Raises `PlaceError` if it cannot be made."""
         with self._requests():
-            make, config = (_s3 if self.kind == "s3" else _gcs)(dict(parse_qsl(self.query)))
+            make, config = (_s3 if self.provider == "s3" else _gcs)(dict(parse_qsl(self.query)))
             client = {"allow_http": True, "connect_timeout": _CONNECTING, "read_timeout": _SILENCE, "timeout": _LONGEST}
             return make(self.name, client_options=client, retry_config=_RETRIES, **config)
 
@@ -75,7 +75,7 @@ class Bucket:
 
     def __str__(self) -> str:
         """The address of the bucket, without options."""
-        return f"{self.kind}://{self.name}"
+        return f"{self.provider}://{self.name}"
 
     # Requests for the object `key`. Each raises `FileNotFoundError` if there is no such object, and `PlaceError` if the
     # request fails.
@@ -176,10 +176,10 @@ class Bucket:
         """The error for a request that failed with this message of obstore."""
         line = message.splitlines()[0].rpartition(" - ")[2] if message else "no message"
         code = re.search(r"<Code>(\w+)</Code>", message)
-        server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (self.kind == "s3")
+        server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (self.provider == "s3")
         got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
-        fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[self.kind]})"
-        return PlaceError(f"a request to {KINDS[self.kind]} failed at {self}", got=got, fix=fix)
+        fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[self.provider]})"
+        return PlaceError(f"a request to {KINDS[self.provider]} failed at {self}", got=got, fix=fix)
 
 
 class _Reader(io.RawIOBase):

@@ -58,35 +58,35 @@ def note_of(file: pq.ParquetFile) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def _numbers(path: str, kind: pa.DataType) -> list[str]:
+def _numbers(path: str, data_type: pa.DataType) -> list[str]:
     """The path of the leaf column of integers in a (nested) field: a list of one path, or an empty list."""
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _numbers(f"{path}.list.element", kind.value_type)
-    return [path] if pa.types.is_integer(kind) else []
+    if pa.types.is_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        return _numbers(f"{path}.list.element", data_type.value_type)
+    return [path] if pa.types.is_integer(data_type) else []
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_text(data_type: pa.DataType) -> bool:
     """Whether a column of this type has texts."""
-    if pa.types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if pa.types.is_dictionary(data_type):
+        return is_text(data_type.value_type)
+    return pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
 
 
-def is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(data_type: pa.DataType) -> bool:
     """Whether a column of this type has bytes of any length."""
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type) or pa.types.is_binary_view(data_type)
 
 
-def check_groups(file: pq.ParquetFile, name: Any, most: int | None = None) -> None:
-    """Check that each row group of an open file has at most `most` bytes, decompressed; by default half of the memory.
+def check_groups(file: pq.ParquetFile, name: Any, maximum: int | None = None) -> None:
+    """Check that each row group of an open file has at most `maximum` bytes, decompressed.
 
-    Raises `DataError` otherwise.
+    The default is half of the memory. Raises `DataError` otherwise.
     """
     # only the sizes of whole groups: pyarrow ends the process if the description of a column is damaged
     size = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
-    most = half_memory() if most is None else most
-    if size > most:
-        got, allowed = f"{size:,} bytes, decompressed", f"{most:,} bytes"
+    maximum = half_memory() if maximum is None else maximum
+    if size > maximum:
+        got, allowed = f"{size:,} bytes, decompressed", f"{maximum:,} bytes"
         raise DataError(f"a row group of {name} is too large", got=got, allowed=allowed, fix="write smaller row groups")
 
 
@@ -143,28 +143,30 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath, colum
         return file.read_row_group(number, list(columns) or None)
 
 
-def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[bytes | None]]:
+def values(content: bytes, columns: Sequence[str], maximum: int) -> Iterator[list[bytes | None]]:
     """Yield the rows of some columns of texts (in UTF-8) or bytes in a Parquet file; None for a null.
 
-    `content` is the file. If its columns declare more than `most` bytes, nothing is decompressed. Equal values are in
-    memory only once.
+    `content` is the file. If its columns declare more than `maximum` bytes, nothing is decompressed. Equal values are
+    in memory only once.
 
-    Raises `DataError` if the columns have more than `most` bytes or another type, or if the file cannot be read. The
+    Raises `DataError` if the columns have more than `maximum` bytes or another type, or if the file cannot be read. The
     caller adds the name of the file.
     """
-    total, too_large = 0, DataError("the values are too large", allowed=f"{most:,} bytes, decompressed")
+    total, too_large = 0, DataError("the values are too large", allowed=f"{maximum:,} bytes, decompressed")
     # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
     source = pa.BufferReader(content)
     try:
         with reading("not a complete Parquet file"), pq.ParquetFile(source, read_dictionary=columns) as file:
-            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
+            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > maximum:
                 raise too_large
             for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
                 batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
                 for row in zip(*(batch.column(name) for name in columns), strict=True):
-                    found = [value.value.as_buffer() if value.is_valid else b"" for value in row]
-                    if (total := total + sum(map(len, found))) > most:
+                    buffers = [value.value.as_buffer() if value.is_valid else b"" for value in row]
+                    if (total := total + sum(map(len, buffers))) > maximum:
                         raise too_large
-                    yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
+                    yield [
+                        bytes(buffer) if value.is_valid else None for buffer, value in zip(buffers, row, strict=True)
+                    ]
     except (KeyError, AttributeError) as error:  # a column is missing, or has values of another type
         raise DataError(f"it has no columns of texts named {' and '.join(columns)}") from error

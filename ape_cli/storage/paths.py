@@ -49,31 +49,31 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     """
     if isinstance(text, RemotePath):
         return text
-    kind, separator, rest = str(text).partition("://")
+    provider, separator, rest = str(text).partition("://")
     if not separator:
         return _local(text)
-    if kind not in KINDS:
+    if provider not in KINDS:
         allowed = "a folder, s3://bucket/path, gs://bucket/path"
-        raise UsageError("unknown kind of address", got=_kind(kind), allowed=allowed, fix="use one of those")
+        raise UsageError("unknown kind of address", got=_hidden(provider), allowed=allowed, fix="use one of those")
     path, _, query = rest.partition("?")
     parts = [part for part in path.split("/") if part]
     if escaping.redacted(unquote(str(text))) != unquote(str(text)):  # nothing of the address is shown
-        what, fix = "an address must not contain credentials, because it is stored and shown", CREDENTIALS[kind]
-        raise UsageError(what, got=f"{kind}://…", allowed=f"{kind}://bucket/path", fix=fix)
+        what, fix = "an address must not contain credentials, because it is stored and shown", CREDENTIALS[provider]
+        raise UsageError(what, got=f"{provider}://…", allowed=f"{provider}://bucket/path", fix=fix)
     if path.startswith("/") or not _BUCKET.fullmatch("".join(parts[:1])) or {".", ".."} & set(parts):
-        allowed = f"{kind}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name"
+        allowed = f"{provider}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name"
         raise UsageError("this is not a valid address of an object", got=text, allowed=allowed, fix="correct it")
     for key, value in parse_qsl(query, keep_blank_values=True):
-        if values := OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]:
+        if values := OPTIONS[provider][pick(f"option of {provider}:// addresses", key, OPTIONS[provider])]:
             pick(f"value of {key}", value, values)
-    return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
+    return RemotePath(Bucket(provider, parts[0], query), "/".join(parts))
 
 
 def local_path(text: str | Path) -> Path:
     """Parse a path of this machine. Raises `UsageError` for an address."""
-    kind, separator, _ = str(text).partition("://")
+    provider, separator, _ = str(text).partition("://")
     if separator:
-        raise UsageError("this must be a local path", got=_kind(kind), fix="copy it here first")
+        raise UsageError("this must be a local path", got=_hidden(provider), fix="copy it here first")
     return _local(text)
 
 
@@ -81,17 +81,19 @@ def _local(text: str | Path) -> Path:
     """Parse a local path. A `~` at its start is the home folder. Raises `UsageError` if it looks like an address."""
     name = str(text)
     if _ALMOST.match(name):
-        kind = name.partition(":")[0]
+        provider = name.partition(":")[0]
         fix = "write both slashes, and do not make a pathlib.Path of it"
-        raise UsageError("an address needs two slashes", got=f"{kind}:…", allowed=f"{kind}://bucket/path", fix=fix)
+        raise UsageError(
+            "an address needs two slashes", got=f"{provider}:…", allowed=f"{provider}://bucket/path", fix=fix
+        )
     if name != name.encode(errors="ignore").decode():
         raise UsageError("a name that is not UTF-8 text", got=ascii(name), fix="rename the file or folder")
     return Path(text).expanduser()
 
 
-def _kind(kind: str) -> str:
+def _hidden(provider: str) -> str:
     """An address that is not shown, because it may contain a secret."""
-    return f"{kind if kind.isalnum() else '…'}://…"
+    return f"{provider if provider.isalnum() else '…'}://…"
 
 
 def checked_name(what: str, name: str) -> str:

@@ -25,8 +25,8 @@ _Side = tuple[I64, I64, I64]
 def schema(width: int = 1) -> pa.Schema:
     """The Arrow schema of a shard whose positions have `width` coordinates."""
     fields = [pa.field("row", pa.uint64(), nullable=False)]
-    for name, kind in _LISTS.items():
-        element = pa.field("element", getattr(pa, kind)(), nullable=False)
+    for name, integer_type in _LISTS.items():
+        element = pa.field("element", getattr(pa, integer_type)(), nullable=False)
         if width > 1 and name.endswith("positions"):
             element = pa.field("element", pa.list_(element, width), nullable=False)
         fields.append(pa.field(name, pa.list_(element), nullable=False))
@@ -50,12 +50,14 @@ def table(row: U64, source: _Side, target: _Side, size: I64, op: I64 | None, op_
 
     def lists(name: str, starts: I64, values: I64) -> pa.ListArray:
         """The list column `name` from flat values, [T] or [T, C], that `starts` cuts into rows."""
-        kind = shard.field(name).type  # must be explicit: the Parquet standard calls the inner field "element"
+        list_type = shard.field(name).type  # must be explicit: the Parquet standard calls the inner field "element"
         if values.ndim == 1:
-            return pa.ListArray.from_arrays(_array(starts, pa.int32()), _array(values, kind.value_type), type=kind)
-        flat = _array(values.ravel(), kind.value_type.value_type)
-        tuples = pa.FixedSizeListArray.from_arrays(flat, type=kind.value_type)
-        return pa.ListArray.from_arrays(_array(starts, pa.int32()), tuples, type=kind)
+            return pa.ListArray.from_arrays(
+                _array(starts, pa.int32()), _array(values, list_type.value_type), type=list_type
+            )
+        flat = _array(values.ravel(), list_type.value_type.value_type)
+        tuples = pa.FixedSizeListArray.from_arrays(flat, type=list_type.value_type)
+        return pa.ListArray.from_arrays(_array(starts, pa.int32()), tuples, type=list_type)
 
     ops = pa.nulls(row.size, pa.int32()) if op is None else _array(op, pa.int32())
     columns = [
@@ -70,19 +72,19 @@ def table(row: U64, source: _Side, target: _Side, size: I64, op: I64 | None, op_
     return pa.table(columns, schema=shard)
 
 
-def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Convert a NumPy array of integers, [T], to an Arrow array of type `kind`, without a copy if the type is the same.
+def _array(values: np.ndarray, data_type: pa.DataType) -> pa.Array:
+    """Convert a NumPy array of integers, [T], to an Arrow array, without a copy if the type is the same.
 
     Raises `DataError` for a number that does not fit.
     `pa.array` and a cast afterwards are avoided: their first use imports modules for as long as 10,000 rows take.
     """
-    same = rng.unsigned(values) if kind == pa.uint64() else values.astype(kind.to_pandas_dtype(), copy=False)
-    if kind != pa.uint64() and not np.array_equal(same, values):
+    same = rng.unsigned(values) if data_type == pa.uint64() else values.astype(data_type.to_pandas_dtype(), copy=False)
+    if data_type != pa.uint64() and not np.array_equal(same, values):
         wrong = values[same != values][0]
         allowed = f"0 to {np.iinfo(same.dtype).max}"
         raise DataError("a size or an id is out of range", got=wrong, allowed=allowed, fix="correct the task")
     numbers = np.ascontiguousarray(same)
-    return pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(numbers)])
+    return pa.Array.from_buffers(data_type, numbers.size, [None, pa.py_buffer(numbers)])
 
 
 def positions(column: pa.ListArray) -> U64:
@@ -114,9 +116,9 @@ def _sides(part: pa.Table) -> Iterator[U64]:
     """Yield a hash of the source of each row, then one of its target: uint64 [R]"""
     starts, at, where = (np.zeros(0, dtype=np.uint64),) * 3
     for name in ("source", "target"):
-        ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
+        ids, position_column = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
         before, starts = starts, ids.offsets.to_numpy().astype(np.int64)
-        earlier, at = at, rng.fold(positions(places))
+        earlier, at = at, rng.fold(positions(position_column))
         # if the target has the positions of the source, the hash of the positions is reused
         if not (np.array_equal(before, starts) and np.array_equal(earlier, at)):
             where = _placed(starts, at)
@@ -124,13 +126,13 @@ def _sides(part: pa.Table) -> Iterator[U64]:
 
 
 def _placed(starts: I64, at: U64) -> U64:
-    """Hash each position together with its place in its row.
+    """Hash each position together with its index in its row.
 
     `starts`: int64 [R+1]; `at`: uint64 [T], the hashes of the positions. Returns uint64 [T].
     """
-    place = ragged.indices_of(starts)
-    place <<= 40
-    return rng.mix(place.view(np.uint64) + at)
+    index = ragged.indices_of(starts)
+    index <<= 40
+    return rng.mix(index.view(np.uint64) + at)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -104,22 +104,26 @@ def check_count(trees: int, nodes: int) -> None:
 
 def _plan(listing: TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:
     """The files to read, each with the name of its format. Raises `UsageError` or `DataError` if there are none."""
-    kind = tree_formats.load(name) if name else None
-    known: dict[str, str | None] = {}  # suffix -> name
+    tree_format = tree_formats.load(name) if name else None
+    format_names: dict[str, str | None] = {}  # suffix -> name
     for suffix in {PurePosixPath(path).suffix.lower() for path in listing.paths}:
-        if kind is None:
-            known[suffix] = tree_formats.by_suffix(f"x{suffix}")
+        if tree_format is None:
+            format_names[suffix] = tree_formats.by_suffix(f"x{suffix}")
         else:
-            fits = in_parquet or listing.chosen or kind.reads(suffix)
-            variant = kind.variant_of(suffix) if kind.variants and kind.variant is None else None
-            known[suffix] = (f"{name}-{variant}" if variant else name) if fits else None
-    plan = {path: each for path in listing.paths if (each := known[PurePosixPath(path).suffix.lower()]) is not None}
+            fits = in_parquet or listing.chosen or tree_format.reads(suffix)
+            variant = tree_format.variant_of(suffix) if tree_format.variants and tree_format.variant is None else None
+            format_names[suffix] = (f"{name}-{variant}" if variant else name) if fits else None
+    plan = {
+        path: format_name
+        for path in listing.paths
+        if (format_name := format_names[PurePosixPath(path).suffix.lower()]) is not None
+    }
     if not plan:
         what = f"no file of the format {name}" if name else "no file of a known format"
         raise DataError(what, got=listing.counts(), fix="name a file, or choose the format with `format`")
     counts = Counter(plan.values())
     if len(counts) > 1 and name is None:
-        got = ", ".join(f"{each}: {count:,}" for each, count in sorted(counts.items()))
+        got = ", ".join(f"{format_name}: {count:,}" for format_name, count in sorted(counts.items()))
         raise UsageError("files of several formats", got=got, allowed="one format", fix="choose it with `format`")
     return plan
 
@@ -176,10 +180,10 @@ class _Reader:
         if len(content) > form.most_bytes:
             raise DataError(f"it has {len(content):,} bytes", allowed=f"{form.most_bytes:,} bytes for its parser")
         try:
-            found = form.trees(content, self.unit)
-            if not isinstance(found, Iterable):
-                raise user_parts.returns(form, "trees", found, "an iterator of `ParsedTree`")
-            for number, tree in enumerate(found, 1):
+            trees = form.trees(content, self.unit)
+            if not isinstance(trees, Iterable):
+                raise user_parts.returns(form, "trees", trees, "an iterator of `ParsedTree`")
+            for number, tree in enumerate(trees, 1):
                 if not isinstance(tree, ParsedTree):
                     raise user_parts.returns(form, "trees", f"{type(tree).__name__} as tree {number:,}", "`ParsedTree`")
                 tree.check(number)
@@ -275,7 +279,7 @@ def _reason(path: Path) -> str | None:
     if not path.is_dir():
         return None
     try:
-        names = {each.name for each in path.iterdir()}
+        names = {entry.name for entry in path.iterdir()}
     except OSError as error:
         return f"a folder that cannot be read ({error.strerror})"
     return "a dataset of this program" if names >= {"manifest.json", "data"} else None

@@ -297,7 +297,7 @@ class Execution:
 
 
 @contextmanager
-def joined() -> Iterator[ProcessGroup]:
+def process_group() -> Iterator[ProcessGroup]:
     """The process group that torchrun's variables describe, or the group of a single process without them.
 
     If the block raises errors, only the first rank that fails raises its error. The other ranks exit with the exit

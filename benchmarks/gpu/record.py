@@ -102,13 +102,13 @@ def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Not
     done, since = 0, {}
     with closing(engine.work(jobs)) as events:
         for event in events:
-            if event.kind == "started":
+            if event.event_type == "started":
                 since[event.key] = time.monotonic()
-            elif event.kind == "failed":
+            elif event.event_type == "failed":
                 note(f"failed: {event.key}: {str(event.value).strip().splitlines()[-1]}")
                 with suppress(OSError):
                     (setting.out / f"failed-{event.key}.txt").write_text(str(event.value))
-            elif event.kind == "done":
+            elif event.event_type == "done":
                 done += 1
                 took = time.monotonic() - since[event.key]
                 line = {"run": event.key, "seconds": round(took, 1), "test": event.value.get("test")}

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ape_cli.cli.options import Place, expanded, flags_of, option, path
+from ape_cli.cli.options import AnyPath, expanded, flags_of, option, path
 from tests.conftest import ape
 
 
@@ -19,7 +19,7 @@ class Shared:
     """Options of each kind."""
 
     PANEL: ClassVar = "A group"
-    out: Place = path("Where.", default=...)
+    out: AnyPath = path("Where.", default=...)
     source_order: str | None = option("A word.")
     more: list[str] | None = option("Words.", "--set", metavar="KEY=VALUE")
     dry_run: bool = option("A flag.", default=False)

@@ -52,7 +52,7 @@ def test_a_training_names_its_data_and_the_rows_that_it_uses(here: Path) -> None
 def test_the_first_of_several_processes_prints(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = []
     for rank in (0, 1):
-        monkeypatch.setattr(execution, "joined", lambda: nullcontext(Apart(rank, 2)))  # noqa: B023
+        monkeypatch.setattr(execution, "process_group", lambda: nullcontext(Apart(rank, 2)))  # noqa: B023
         printed.append(ape("train", "--scheme", "rope", *WORDS, "--dry-run", "--json"))
     assert json.loads(printed[0][0])["state"] == "new"
     assert printed[1] == ("", "")

@@ -77,12 +77,12 @@ def test_without_runs_no_filter_is_wrong(here: Path) -> None:
 
 
 def test_images_go_by_their_source_too() -> None:
-    kind = filters.kind("rope", "small", "images", None, {"source": "digits", "sha256": "0"}, image=True)
+    kind = filters.run_kind("rope", "small", "images", None, {"source": "digits", "sha256": "0"}, image=True)
     assert Filter(tasks=("images/digits",)).picks(kind)
     assert Filter(tasks=("images",)).picks(kind)
     assert not Filter(tasks=("cifar-10",)).picks(kind)
     # an option of another task with the same name is not the name of a task
-    assert filters.kind("rope", "small", "mine", None, {"source": "digits"}, image=False)[1] == ("mine",)
+    assert filters.run_kind("rope", "small", "mine", None, {"source": "digits"}, image=False)[1] == ("mine",)
 
 
 def test_a_sweep_without_finished_runs_is_named(here: Path) -> None:

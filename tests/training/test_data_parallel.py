@@ -160,9 +160,9 @@ def test_a_rank_that_waits_learns_that_another_one_has_failed() -> None:
 def test_a_group_is_of_several_processes_that_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
         monkeypatch.setenv(name, value)
-    with execution.joined() as group:
+    with execution.process_group() as group:
         assert group is SINGLE_PROCESS
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
-    with pytest.raises(UsageError, match="MASTER_ADDR"), execution.joined():
+    with pytest.raises(UsageError, match="MASTER_ADDR"), execution.process_group():
         pass

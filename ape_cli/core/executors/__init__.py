@@ -54,7 +54,7 @@ class Event:
     """
 
     key: str
-    kind: Literal["started", "progress", "done", "failed"]
+    event_type: Literal["started", "progress", "done", "failed"]
     value: Any = None
 
 
@@ -63,7 +63,7 @@ class Executor(ABC):
 
     part_kind: ClassVar[str] = "engine"  # for messages
     slots: int | None  # how many jobs run at once; None if the cluster decides
-    least: ClassVar[Mapping[str, float]]  # the smallest value of each option that is a number
+    minimums: ClassVar[Mapping[str, float]]  # the smallest value of each option that is a number
 
     @abstractmethod
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
@@ -81,9 +81,9 @@ def make(name: str, **options: Any) -> Executor:
     engine = plugins.load(sys.modules[__name__], name, Executor)  # type: ignore[type-abstract]
     chosen = {key: value for key, value in options.items() if value is not None}
     chosen = part_options.settings(f"engine {name}", chosen, part_options.options(engine))
-    for option, least in engine.least.items():
-        if not least <= chosen.get(option, least) < math.inf:
-            raise UsageError(f"bad `{option}`", got=chosen[option], allowed=f"{least} or more", fix="leave it out")
+    for option, minimum in engine.minimums.items():
+        if not minimum <= chosen.get(option, minimum) < math.inf:
+            raise UsageError(f"bad `{option}`", got=chosen[option], allowed=f"{minimum} or more", fix="leave it out")
     return engine(**chosen)
 
 

@@ -32,7 +32,7 @@ class Local(Executor):
 
     """
 
-    least: ClassVar = {"workers": 1, "threads": 1, "retries": 0}
+    minimums: ClassVar = {"workers": 1, "threads": 1, "retries": 0}
 
     def __init__(self, workers: int | None = None, threads: int | None = None, retries: int = 2) -> None:
         """Store the options; processes are started by `work`."""
@@ -71,7 +71,7 @@ class Local(Executor):
                         else:
                             yield lost(job, _death(code, deaths[job.key]))
                         continue
-                    if event.kind in ("done", "failed"):
+                    if event.event_type in ("done", "failed"):
                         worker.job = None
                     yield event
         finally:

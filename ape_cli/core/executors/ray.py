@@ -51,7 +51,7 @@ class Ray(Executor):
     Raises `UsageError` if ray is not installed or an option is invalid.
     """
 
-    least: ClassVar = {"workers": 1, "retries": 0, "trials_per_task": 1, "cpus_per_trial": 0, "gpus_per_trial": 0}
+    minimums: ClassVar = {"workers": 1, "retries": 0, "trials_per_task": 1, "cpus_per_trial": 0, "gpus_per_trial": 0}
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Ray(Executor):
                                     events.append(lost(job, f"its task was lost, {losses[job.key]} times: {why}"))
                     for event in events:
                         if event.key not in ended:
-                            if event.kind in ("done", "failed"):
+                            if event.event_type in ("done", "failed"):
                                 ended.add(event.key)
                             yield event
             except ApeError:

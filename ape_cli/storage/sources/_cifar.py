@@ -75,8 +75,8 @@ def read_archive(path: Path, label: str | None) -> ImageSource:
     index, names = version.labels[choose(label, list(version.labels))]
     splits = {}
     for split, batches in (("train", version.train), ("test", (version.test,))):
-        joined = np.frombuffer(b"".join(content[name] for name in batches), np.uint8)
-        records = joined.reshape(-1, len(version.labels) + _PIXELS)
+        flat = np.frombuffer(b"".join(content[name] for name in batches), np.uint8)
+        records = flat.reshape(-1, len(version.labels) + _PIXELS)
         planes = records[:, len(version.labels) :].reshape(-1, 3, 32, 32)
         pixels = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))  # [R, 32, 32, 3]
         splits[split] = LabelledImages(pixels, records[:, index].astype(np.int64))

@@ -29,7 +29,7 @@ from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.core.memory import half_memory
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_bytes, is_text, reading
-from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
+from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, cifar_name, source
 
 _AGAIN = "fetch it again"
 _AT_ONCE = 64  # encoded images that are in memory at once
@@ -138,18 +138,18 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
     with_names = [name for name in named if name in usable]
     usual = [name for name in usable if name in _NAMES or name.endswith("_label")]
     candidates = with_names or usual or usable
-    fine = [name for name in candidates if known(named.get(name, [])) == "cifar-100"]
+    fine = [name for name in candidates if cifar_name(named.get(name, [])) == "cifar-100"]
     if len(candidates) != 1 and not fine:
         what = f"{path} has {'several columns' if candidates else 'no column'} of labels (whole numbers or texts)"
         raise UsageError(what, got=", ".join(candidates) or None, fix="choose one with `label`" if candidates else None)
     return (fine or candidates)[0]
 
 
-def _is_image(kind: pa.DataType) -> bool:
+def _is_image(data_type: pa.DataType) -> bool:
     """Whether a column of this type can contain encoded images."""
-    if pa.types.is_struct(kind):
-        return any(field.name == "bytes" and _is_image(field.type) for field in kind)
-    return is_bytes(kind)
+    if pa.types.is_struct(data_type):
+        return any(field.name == "bytes" and _is_image(field.type) for field in data_type)
+    return is_bytes(data_type)
 
 
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
@@ -174,23 +174,23 @@ class Canvas:
         self.filled = 0
         self.pixels = np.empty((0, 0, 0, 1), np.uint8)  # [rows, H, W, C], or no rows before the first image
 
-    def add(self, place: str, encoded: bytes) -> None:
-        """Decode the next image. `place` says where it is, for error messages.
+    def add(self, location: str, encoded: bytes) -> None:
+        """Decode the next image. `location` says where it is, for error messages.
 
         Raises `DataError` if it cannot be decoded, is not supported, has another size or needs too much memory.
         """
-        image = self._decoded(place, encoded)
+        image = self._decoded(location, encoded)
         if not len(self.pixels):
             self.pixels = np.empty((self.rows, *image.shape), np.uint8)
         if image.shape[:2] != self.pixels.shape[1:3]:
             got, first = ("{} x {}".format(*shape) for shape in (image.shape, self.pixels.shape[1:]))
-            raise DataError("images of different sizes", got=f"{got}, {place}", allowed=f"{first}, as the first")
+            raise DataError("images of different sizes", got=f"{got}, {location}", allowed=f"{first}, as the first")
         if image.shape[2] > self.pixels.shape[3]:
             self.pixels = self.pixels.repeat(3, axis=3)  # all earlier images were gray
         self.pixels[self.filled] = image  # a gray image is broadcast to all channels
         self.filled += 1
 
-    def _decoded(self, place: str, encoded: bytes) -> np.ndarray:
+    def _decoded(self, location: str, encoded: bytes) -> np.ndarray:
         """Decode an image: uint8 [H, W, 1] if it is gray, else uint8 [H, W, 3].
 
         Raises `DataError` if it cannot be decoded, is not supported or is too large.
@@ -220,4 +220,4 @@ class Canvas:
             raise
         except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
             allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
-            raise DataError("an image cannot be used", got=f"{error} ({place})", allowed=allowed) from error
+            raise DataError("an image cannot be used", got=f"{error} ({location})", allowed=allowed) from error

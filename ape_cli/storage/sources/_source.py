@@ -55,7 +55,7 @@ def choose(label: str | None, allowed: Sequence[str]) -> str:
     return allowed[0] if label is None else pick("label", label, allowed)
 
 
-def known(classes: list[str]) -> str | None:
+def cifar_name(classes: list[str]) -> str | None:
     """The name of the CIFAR dataset that has exactly these classes, or None."""
     mended = [_MISPRINTS.get(name, name) for name in classes]
     return next((name for name, published in CLASSES.items() if published == mended), None)
@@ -83,7 +83,7 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
         if wrong.size:
             got, allowed = f"{images.labels[wrong[0]]} in row {wrong[0]}", f"0 to {len(classes) - 1}"
             raise DataError(f"a label of {name} is out of range", got=got, allowed=allowed)
-    cifar = known(classes) if filled["train"].pixels.shape[1:] == (32, 32, 3) else None
+    cifar = cifar_name(classes) if filled["train"].pixels.shape[1:] == (32, 32, 3) else None
     if cifar:
         return ImageSource(cifar, CLASSES[cifar], filled)
     return ImageSource(_fit_for_a_file(path), classes, filled)

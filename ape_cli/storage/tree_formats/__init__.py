@@ -129,11 +129,11 @@ class ParsedTree:
         return max(levels)
 
 
-def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedTree:
+def join_trees(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedTree:
     """Join trees under a new root. Raises `DataError` if one is no tree, or if they have too many nodes together.
 
     >>> leaf = ParsedTree(parent=[-1], kind=["a"], token=["a"])
-    >>> joined("file", [leaf, leaf])
+    >>> join_trees("file", [leaf, leaf])
     ParsedTree(document=0, parent=[-1, 0, 0], kind=['file', 'a', 'a'], token=['file', 'a', 'a'])
     """
     whole = ParsedTree(document)
@@ -152,7 +152,7 @@ def documents(trees: Iterable[ParsedTree], unit: Unit) -> Iterator[ParsedTree]:
     Raises `DataError` if they have too many nodes together.
     """
     if unit == "file":
-        yield joined("file", trees)
+        yield join_trees("file", trees)
         return
     for number, tree in enumerate(trees):
         tree.document = number
@@ -205,13 +205,13 @@ def damaged(what: str, line: int | None = None) -> DataError:
     return DataError(what if line is None else f"line {line:,}: {what}")
 
 
-def line_at(text: str, place: int) -> int:
+def line_at(text: str, index: int) -> int:
     """The number of the line of a character, counted from 1.
 
     >>> line_at("a\\nb", 2)
     2
     """
-    return text.count("\n", 0, place) + 1
+    return text.count("\n", 0, index) + 1
 
 
 def decoded(content: bytes, encoding: str = "utf-8") -> str:
@@ -248,16 +248,16 @@ def load(name: str) -> TreeFormat:
     Raises `UsageError` for an unknown name and for a format whose package is missing, and `ApeError` if the file of the
     format cannot be imported.
     """
-    known = names()
-    stem = name if name in known else max((k for k in known if name.startswith(f"{k}-")), key=len, default=name)
-    kind = plugins.load(sys.modules[__name__], stem, TreeFormat)  # type: ignore[type-abstract]
-    if name != stem and (not kind.variants or name == f"{stem}-"):
-        raise unknown("format", name, known)
-    extra = None if plugins.is_user_class(kind) else (kind.needs or "").replace("_", "-")
-    if how := how_to_get(kind.needs, extra):
-        raise UsageError(f"the format {stem} needs {kind.needs}", got="it is not installed", fix=how)
-    with user_parts.explained(kind):
-        return kind(name.removeprefix(f"{stem}-") if name != stem else None)
+    formats = names()
+    stem = name if name in formats else max((k for k in formats if name.startswith(f"{k}-")), key=len, default=name)
+    cls = plugins.load(sys.modules[__name__], stem, TreeFormat)  # type: ignore[type-abstract]
+    if name != stem and (not cls.variants or name == f"{stem}-"):
+        raise unknown("format", name, formats)
+    extra = None if plugins.is_user_class(cls) else (cls.needs or "").replace("_", "-")
+    if how := how_to_get(cls.needs, extra):
+        raise UsageError(f"the format {stem} needs {cls.needs}", got="it is not installed", fix=how)
+    with user_parts.explained(cls):
+        return cls(name.removeprefix(f"{stem}-") if name != stem else None)
 
 
 def by_suffix(path: PurePath | str) -> str | None:
@@ -271,9 +271,9 @@ def by_suffix(path: PurePath | str) -> str | None:
     suffix = PurePath(path).suffix.lower()
     matching = []
     for name in names() if suffix else ():
-        kind = plugins.load(sys.modules[__name__], name, TreeFormat)  # type: ignore[type-abstract]
-        if suffix in kind.suffixes:
-            variant = kind.variant_of(suffix)
+        cls = plugins.load(sys.modules[__name__], name, TreeFormat)  # type: ignore[type-abstract]
+        if suffix in cls.suffixes:
+            variant = cls.variant_of(suffix)
             matching.append(f"{name}-{variant}" if variant else name)
     if len(matching) > 1:
         what = f"several formats have files {suffix}"
@@ -281,14 +281,16 @@ def by_suffix(path: PurePath | str) -> str | None:
     return matching[0] if matching else None
 
 
-def chosen_unit(name: str, kind: TreeFormat, unit: str | None) -> Unit:
+def chosen_unit(name: str, tree_format: TreeFormat, unit: str | None) -> Unit:
     """The unit that a file of the format `name` is read in. The default is the format's first.
 
     `subtree` is read as the default, because the caller cuts the subtrees. Raises `UsageError` for a unit that the
     format does not have.
     """
     if unit is None or unit == "subtree":
-        return kind.units[0]
-    if unit not in kind.units:
-        raise UsageError(f"the format {name} has no such unit", got=unit, allowed=", ".join([*kind.units, "subtree"]))
+        return tree_format.units[0]
+    if unit not in tree_format.units:
+        raise UsageError(
+            f"the format {name} has no such unit", got=unit, allowed=", ".join([*tree_format.units, "subtree"])
+        )
     return unit

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, joined
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, join_trees
 
 
 class ConlluFormat(TreeFormat):
@@ -34,20 +34,20 @@ class ConlluFormat(TreeFormat):
         if unit == "sentence":
             return sentences
         groups = groupby(sentences, lambda tree: tree.document)
-        documents = (joined("document", group, number) for number, group in groups)
-        return documents if unit == "document" else iter([joined("file", documents)])
+        documents = (join_trees("document", group, number) for number, group in groups)
+        return documents if unit == "document" else iter([join_trees("file", documents)])
 
 
 def _sentences(content: bytes) -> Iterator[ParsedTree]:
     """The trees of the sentences of a file. Raises `DataError` with the sentence that is not valid."""
     from conllu import exceptions, parse_incr, parser
 
-    known = parser.DEFAULT_FIELDS
-    fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
+    names = parser.DEFAULT_FIELDS
+    fields = {field: lambda columns, at: columns[at] for field in names}  # the texts of the columns that are not read
     fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
     document = number = 0
     try:
-        for sentence in parse_incr(io.StringIO(decoded(content)), known, fields):
+        for sentence in parse_incr(io.StringIO(decoded(content)), names, fields):
             document += number > 0 and any(comment.split()[0] == "newdoc" for comment in sentence.metadata)
             if sentence:
                 tree = _tree(sentence, document)

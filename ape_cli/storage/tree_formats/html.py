@@ -44,13 +44,13 @@ class HtmlFormat(XmlFormat):
         if root is None:
             raise damaged("no valid HTML: the document is empty")
         nodes = MarkupTree()
-        for event, each in etree.iterwalk(root, ("start", "end", "comment", "pi")):
+        for event, element in etree.iterwalk(root, ("start", "end", "comment", "pi")):
             if event == "start":
-                values = each.xpath("@*") if each.attrib else ()  # `items` searches for each attribute
-                nodes.start(each.tag, {value.attrname: str(value) for value in values})
+                values = element.xpath("@*") if element.attrib else ()  # `items` searches for each attribute
+                nodes.start(element.tag, {value.attrname: str(value) for value in values})
             elif event == "end":
-                nodes.end(each.tag)
-            nodes.data((each.text if event == "start" else each.tail) or "")
+                nodes.end(element.tag)
+            nodes.data((element.text if event == "start" else element.tail) or "")
         yield nodes.tree
 
 

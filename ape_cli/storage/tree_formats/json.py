@@ -38,7 +38,7 @@ class JsonFormat(TreeFormat):
         """The documents of an array of trees, or the only document. The unit `file` joins those of an array."""
         value = json_value(content)
         if isinstance(value, list) and is_labelled(value):
-            return documents([self.tree(each, f"tree {number:,}", True) for number, each in enumerate(value, 1)], unit)
+            return documents([self.tree(item, f"tree {number:,}", True) for number, item in enumerate(value, 1)], unit)
         return iter([self.tree(value, "the document", is_labelled(value))])
 
     def tree(self, value: Any, where: str, labelled: bool) -> ParsedTree:

@@ -75,10 +75,12 @@ def _functions(node: ast.AST) -> Iterator[ast.AST]:
 
 def _add(tree: ParsedTree, parent: int, node: ast.AST) -> None:
     """Add a node with the nodes below it."""
-    kind, values = type(node), [value for _, value in ast.iter_fields(node)]
-    flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
-    texts = [each for each in flat if isinstance(each, str)]
-    number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
+    node_type, values = type(node), [value for _, value in ast.iter_fields(node)]
+    flat = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    texts = [item for item in flat if isinstance(item, str)]
+    number = tree.add(
+        parent, node_type.__name__, _TOKENS[node_type](node) if node_type in _TOKENS else " ".join(texts) or None
+    )
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.expr_context):
             _add(tree, number, child)

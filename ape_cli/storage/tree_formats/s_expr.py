@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator
 
 from ape_cli.core.errors import DataError, pick
-from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, joined, line_at
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, damaged, decoded, join_trees, line_at
 
 _SUFFIXES = {"lisp": (".lisp", ".sexp", ".sexpr"), "scheme": (".scm",), "penn": (".mrg", ".ptb", ".psd")}
 _DIFFERS = re.compile(r'[";|\\]')
@@ -71,12 +71,12 @@ class SExprFormat(TreeFormat):
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The sentences of a file, or all of them under a root `document` or `file`."""
         text = decoded(content)
-        rules = self.variant or next((name for name, known in _SUFFIXES.items() if self.suffix in known), None)
+        rules = self.variant or next((name for name, suffixes in _SUFFIXES.items() if self.suffix in suffixes), None)
         if rules is None and (sign := _DIFFERS.search(text)):
             what = f"line {line_at(text, sign.start()):,}: `{sign[0]}` differs between Lisp and Penn trees"
             raise DataError(what, allowed=", ".join(f"s-expr-{name}" for name in _SUFFIXES), fix="choose with `format`")
         sentences = _sentences(text, rules or "penn")
-        return sentences if unit == "sentence" else iter([joined(unit, sentences)])
+        return sentences if unit == "sentence" else iter([join_trees(unit, sentences)])
 
 
 def _sentences(text: str, rules: str) -> Iterator[ParsedTree]:

@@ -73,8 +73,8 @@ class TreeSitterFormat(TreeFormat):
         from tree_sitter import Parser
 
         if self._language is None:
-            known = ", ".join(f"tree-sitter-{language}" for language in _LANGUAGES)
-            raise UsageError("the format tree-sitter needs a language", allowed=known, fix="name it with `format`")
+            names = ", ".join(f"tree-sitter-{language}" for language in _LANGUAGES)
+            raise UsageError("the format tree-sitter needs a language", allowed=names, fix="name it with `format`")
         source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:

@@ -72,15 +72,15 @@ def work(made: executors.Executor, *jobs: Job) -> list[Event]:
 
 
 def ends(events: list[Event]) -> dict[str, Event]:
-    counted = Counter(e.key for e in events if e.kind in ("done", "failed"))
+    counted = Counter(e.key for e in events if e.event_type in ("done", "failed"))
     assert set(counted.values()) <= {1}
-    return {e.key: e for e in events if e.kind in ("done", "failed")}
+    return {e.key: e for e in events if e.event_type in ("done", "failed")}
 
 
 def test_every_job_is_done_once() -> None:
     events = work(Local(2), *(Job(str(n), square, (n,)) for n in range(7)))
     assert {key: e.value for key, e in ends(events).items()} == {str(n): n * n for n in range(7)}
-    assert Counter(e.kind for e in events) == {"started": 7, "progress": 7, "done": 7}
+    assert Counter(e.event_type for e in events) == {"started": 7, "progress": 7, "done": 7}
     assert work(Local(2)) == []
 
 
@@ -98,7 +98,7 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
 def test_a_job_whose_process_is_killed_begins_again_but_not_for_ever(tmp_path: Path, deaths: int, retries: int) -> None:
     events = work(Local(1, retries=retries), Job("x", die, (str(tmp_path), deaths)), Job("y", square, (2,)))
     assert ends(events)["y"].value == 4
-    assert Counter(e.kind for e in events if e.key == "x")["started"] == retries + 1
+    assert Counter(e.event_type for e in events if e.key == "x")["started"] == retries + 1
     if deaths == retries:
         assert ends(events)["x"].value == "2"
     else:
@@ -117,7 +117,7 @@ def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
     What the worker stores meanwhile is complete.
     """
     events = Local(1).work([Job("x", store_when_stopped, (str(tmp_path),)), Job("y", square, (1,))])
-    assert next(events).kind == "started"
+    assert next(events).event_type == "started"
     until((tmp_path / "running").exists)
     os.kill(int((tmp_path / "running").read_text()), signal.SIGTERM)
     events.close()

@@ -79,7 +79,7 @@ def ends(keys: str, **options: Any) -> dict[str, Event]:
 def test_a_job_whose_worker_dies_fails_after_its_retries_and_the_others_finish(cluster: Cluster, batch: int) -> None:
     """Those in the same task run again, alone."""
     found = ends("good-1 crash good-2", retries=2, trials_per_task=batch)
-    assert {key for key, event in found.items() if event.kind == "failed"} == {"crash"}
+    assert {key for key, event in found.items() if event.event_type == "failed"} == {"crash"}
     assert "its task was lost, 3 times: RayError: it died\n" in str(found["crash"].value)
     assert cluster.starts == {"crash": 3} | dict.fromkeys(("good-1", "good-2"), 1 + (batch > 1))
 

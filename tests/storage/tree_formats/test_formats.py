@@ -10,7 +10,7 @@ import pytest
 
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import tree_formats
-from ape_cli.storage.tree_formats import ParsedTree, joined
+from ape_cli.storage.tree_formats import ParsedTree, join_trees
 from tests.interpreters import python
 from tests.storage.tree_formats.reading import NEEDS, check_laws, nested
 
@@ -45,7 +45,7 @@ def tree_of_two() -> ParsedTree:
 
 
 def test_joined_trees() -> None:
-    whole = joined("file", [tree_of_two(), leaf("e"), tree_of_two()], 4)
+    whole = join_trees("file", [tree_of_two(), leaf("e"), tree_of_two()], 4)
     assert nested(whole) == (
         "file",
         "file",
@@ -72,7 +72,7 @@ def test_lists_of_parents_that_are_no_tree(parent: Any, fault: str) -> None:
     with pytest.raises(DataError, match=rf"tree 3 is malformed\n  got: .*{fault}.*\n  allowed: .*\n  fix: "):
         tree.check(3)
     with pytest.raises(DataError, match="tree 1 is malformed"):
-        joined("file", [tree])
+        join_trees("file", [tree])
 
 
 @pytest.mark.parametrize("labels", [["a"], ["a", None], "ab"], ids=str)
