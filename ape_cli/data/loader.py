@@ -147,7 +147,7 @@ class Dataset:
     @property
     def width(self) -> int:
         """The number of coordinates of a stored position."""
-        return self.plan.width
+        return self.structure.width
 
     @property
     def ids(self) -> int:
