@@ -160,8 +160,8 @@ class Dataset:
         Raises `UsageError` for another name, and `DataError` if a shard of the split is missing or damaged.
         """
         if pick("split", name, SPLITS) not in self._splits:
-            kind = Split if self.image is None else ImageSplit
-            self._splits[name] = kind(self.folder, self.manifest, name)
+            split_type = Split if self.image is None else ImageSplit
+            self._splits[name] = split_type(self.folder, self.manifest, name)
         return self._splits[name]
 
 
