@@ -289,7 +289,9 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     kinds = []
     for item in planned.trials:
         of_data = item.data.task, item.data.order, item.data.parameters
-        kinds.append(filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image"))
+        kinds.append(
+            filters.kind(item.config.scheme, item.config.preset, *of_data, image=item.data.modality == "image")
+        )
     chosen.check(kinds, f"the sweep {file}")
     items = [item for item, kind in zip(planned.trials, kinds, strict=True) if chosen.picks(kind)]
     # a finished run that is not evaluated yet counts as stopped

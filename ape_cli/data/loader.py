@@ -106,7 +106,7 @@ class Dataset:
         self.plan, self.fingerprint = plan, fingerprint
         self.mean_size, self.mean_tokens = about.mean_size, about.mean_tokens
         self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
-        self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
+        self.image, self.modality, self.parameters = plan.image, plan.modality, plan.parameters
 
     @cached_property
     def manifest(self) -> Manifest:

@@ -77,7 +77,7 @@ def position_reading(config: Config, data: Structure, *, tagged: bool = False) -
     `row_positions`, and `UsageError` if the map does not act on such positions.
     """
     structure, positions = structure_for(config.scheme, data, config.structure), row_positions(config)
-    return PositionReading.of(data, structure, tagged=tagged, decoder_only=config.is_joined, positions=positions)
+    return PositionReading.of(data, structure, tagged=tagged, decoder_only=config.decoder_only, positions=positions)
 
 
 def row_positions(config: Config) -> RowPositions | None:
@@ -89,7 +89,7 @@ def row_positions(config: Config) -> RowPositions | None:
         return None
     made = position_maps.make(config.positions, **config.positions_options)
     user_parts.check_once(made, position_maps.RULES, config.positions_options)
-    return RowPositions(made, config.seed, config.is_joined)
+    return RowPositions(made, config.seed, config.decoder_only)
 
 
 def check_map(config: Config, data: Structure, decay: float) -> None:
@@ -104,16 +104,16 @@ def check_map(config: Config, data: Structure, decay: float) -> None:
     def refused(reason: str, got: str = f"scheme {config.scheme}", fix: str = "leave `positions` out") -> MapError:
         return MapError(f"positions={name} cannot be used here: {reason}", got=got, fix=fix)
 
-    if config.kind == "image":
+    if config.modality == "image":
         raise refused("the tokens of an image are not read along a line", got="a model for images")
-    if made.decoder_only and not config.is_joined:
+    if made.decoder_only and not config.decoder_only:
         raise refused(made.decoder_only, got="`model=encoder-decoder`", fix="`model=decoder`")
     structure = structure_for(config.scheme, data, config.structure)
     reads_positions = position.reads_positions(_scheme(config, structure, 20))
     if decay == 1.0 and not reads_positions:
         raise refused("the scheme reads no positions, so it would have no effect")
     # a scheme that reads no positions has a locality bias, which depends on differences too
-    if made.shifts and config.is_joined and (_scheme(config, structure, 1).relative or not reads_positions):
+    if made.shifts and config.decoder_only and (_scheme(config, structure, 1).relative or not reads_positions):
         raise refused("scores depend on differences of positions alone, so it would have no effect in a decoder")
     if not PositionReading.of(data, structure).is_line:
         reason = "it acts on places along the linearisation, and these positions are places in a structure"

@@ -64,14 +64,14 @@ class Experiment:
         config = self.config
         kept = {name: getattr(config, name) for name in ("preset", "scheme", "seed", "model") if hasattr(config, name)}
         plain = type(config)(
-            **kept, **preset(config.preset).of(config.kind), decay=float(position.load(config.scheme).default_decay)
+            **kept, **preset(config.preset).of(config.modality), decay=float(position.load(config.scheme).default_decay)
         )
         if isinstance(plain, ImageConfig):
             plain = plain.model_copy(update={"augment": augmented(plain, self.data.parameters)})
         complete_plain = _sized(plain, self.data).model_dump()
         fields, options = self.config.model_dump(), {"scheme_options", "attention_options", "positions_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
-        changed |= {"model": "decoder"} if self.config.is_joined else {}
+        changed |= {"model": "decoder"} if self.config.decoder_only else {}
         if self.config.positions != position_maps.PLAIN:
             unsized = self.config.model_copy(update={"max_size": None})
             if _sized(unsized, self.data).max_size == self.config.max_size:  # the map decided it
@@ -122,7 +122,7 @@ def resolve(request: ExperimentSpec, data: Dataset) -> Experiment:
     if request.decode != "teacher":
         for decode in request.tests.decodings(data):
             check_decoding(data, decode)
-    return of(request.config(data.kind), data)
+    return of(request.config(data.modality), data)
 
 
 def prepared(experiment: Experiment) -> Experiment:
@@ -164,7 +164,7 @@ def locality(config: Config) -> float:
     default = 1.0 if attention_type.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
     attention.check(attention_type, scheme, rate)
-    if config.is_joined:
+    if config.decoder_only:
         attention.check_without_encoder(attention_type)
     else:
         attention.check_role(scheme, "encoder", images=isinstance(config, ImageConfig))
@@ -183,9 +183,9 @@ def complete(config: Config, data: Dataset) -> Config:
     Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
     does not take, or for a size although the scheme is not bounded; and the errors of `structure_for` and `check_map`.
     """
-    if config.kind != data.kind:
-        what = f"the configuration is for {config.kind}s"
-        raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
+    if config.modality != data.modality:
+        what = f"the configuration is for {config.modality}s"
+        raise UsageError(what, got=f"data of {data.modality}s", fix="resolve it for the kind of the data")
     structure = structure_for(config.scheme, data.structure, config.structure)
     is_default = config.structure is None or structure == structure_for(config.scheme, data.structure)
     if config.max_size is not None and not position.load(config.scheme).bounded:
@@ -230,7 +230,7 @@ def _sized(config: Config, data: Dataset) -> Config:
 
 def _check_effect(config: SequenceConfig) -> None:
     """Check that some settings have an effect. Raises `UsageError` if one has none."""
-    idle = position.load(config.scheme).encoder_decoder_options if config.is_joined else ()
+    idle = position.load(config.scheme).encoder_decoder_options if config.decoder_only else ()
     for name in (name for name in config.scheme_options if name in idle):
         what = f"{name} of {config.scheme} has no effect in a decoder-only model"
         raise UsageError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")

@@ -173,7 +173,7 @@ def _tflop(loop: Trainer) -> float:
         if (part := name.split(".")[0]) in weights and value.dim() == 2:
             weights[part] += value.numel()
     config = loop.config
-    tokens = plan.mean_tokens * (2 if config.is_joined else 1)  # a decoder-only model reads source and target
+    tokens = plan.mean_tokens * (2 if config.decoder_only else 1)  # a decoder-only model reads source and target
     return 6 * sum(weights.values()) * tokens * config.batch_size / 1e12
 
 

@@ -43,7 +43,7 @@ runs of another size compared with the published ones
   + True
 a model of another size taken for the paper's, because its preset is
   has_preset_size  reports/published/test_published.py::test_a_run_has_the_paper_s_size_only_with_its_model_and_steps
-  - same and not config.is_joined and has_preset_data(config.preset, trained)
+  - same and not config.decoder_only and has_preset_data(config.preset, trained)
   + has_preset_data(config.preset, trained)
 a difference that is exactly the margin told from it by rounding
   Judged.follows  test_verdicts.py::test_the_rule
