@@ -68,7 +68,7 @@ def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
     """A tiny configuration of the model for this data: decoder-only, if the scheme does not act elsewhere."""
     if position.load(scheme).causal_only and found.image is None:
         options["model"] = "decoder"
-    return ExperimentSpec(preset="tiny", scheme=scheme, set=SIZES, **options).config(found.kind)
+    return ExperimentSpec(preset="tiny", scheme=scheme, set=SIZES, **options).config(found.modality)
 
 
 def reads(scheme: str, found: Dataset) -> bool:

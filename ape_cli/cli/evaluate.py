@@ -103,7 +103,7 @@ def evaluate(
             if len(work) == 1:
                 _print_evaluation(result)
             else:
-                scores = scores_in_words(result["overall"], against.kind)
+                scores = scores_in_words(result["overall"], against.modality)
                 print_result(f"{result['run']} on {result['dataset']} ({split}, {decode}): {scores}", indent=2)
     for run, against in pairs.values():
         _note_overlap(run, against, split)

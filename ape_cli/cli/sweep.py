@@ -290,7 +290,7 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     for item in planned.trials:
         of_data = item.data.task, item.data.order, item.data.parameters
         run_kinds.append(
-            filters.run_kind(item.config.scheme, item.config.preset, *of_data, image=item.data.kind == "image")
+            filters.run_kind(item.config.scheme, item.config.preset, *of_data, image=item.data.modality == "image")
         )
     chosen.check(run_kinds, f"the sweep {file}")
     items = [item for item, run_kind in zip(planned.trials, run_kinds, strict=True) if chosen.picks(run_kind)]

@@ -97,7 +97,7 @@ class Watch:
         else:
             line.state, line.result = "finished", event.value
             test = None if self.tuning else line.result.get("test")
-            score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
+            score = "" if test is None else f", test {accuracy_of(line.item.config.modality)} {test:.2%}"
             self._print(line, f"finished after {clock(now - line.began)}{score}")
         if self.bars is not None:
             self._draw(line, self.bars)

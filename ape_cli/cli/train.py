@@ -179,7 +179,7 @@ def _resolved(
     if experiment.data.missing and experiment.is_sized:
         make_scheme(experiment.config, experiment.reading.structure)  # raises an error for bad options before `gen`
     note_unused(spec, experiment.data.folder)
-    about = preset.about[experiment.data.kind]
+    about = preset.about[experiment.data.modality]
     logger.info(f"preset: {spec.preset} ({about}){'; --preset chooses another' if preset_is_default else ''}")
     note_data(experiment)
     return experiment
@@ -253,7 +253,7 @@ def note_data(experiment: Experiment) -> None:
 
     config, data = experiment.config, experiment.data
     rows = data.plan.rows["train"]
-    if data.kind == "image":
+    if data.modality == "image":
         print_note(f"data: {rows:,} training images")
     else:
         size = size_words(data.task, str(data.structure))[0]
@@ -285,7 +285,7 @@ def compared(data: Dataset, registry: Registry, spec: ExperimentSpec) -> Compari
 
     none = None
     with suppress(ApeError):  # its run may be damaged, or it may not be able to read this data
-        run = registry.run_for(complete(spec.with_scheme("none").config(data.kind), data), data)
+        run = registry.run_for(complete(spec.with_scheme("none").config(data.modality), data), data)
         if run.exists() and (evaluation := run.evaluation(name_of(data, "test", "teacher"))):
             none = evaluation["overall"]["token_accuracy"]
     baselines = count_baselines(data, "test")
@@ -300,7 +300,7 @@ def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> 
         lines |= {"test": test, "baselines": comparison and comparison._asdict()}
         print_json(lines | ({"other_tests": done.others} if done.others else {}))
         return
-    modality = config.kind
+    modality = config.modality
     accuracy = accuracy_of(modality)
     pace = f"{result.tokens_per_second:,.0f} {'images' if modality == 'image' else 'tokens'}/s"
     print_result(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
@@ -323,7 +323,7 @@ def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> 
 def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
     """The scores to compare a run with, and whose they are."""
     config = record.config
-    yield comparison.constant_guess, f"always the most frequent {'class' if config.kind == 'image' else 'symbol'}"
+    yield comparison.constant_guess, f"always the most frequent {'class' if config.modality == 'image' else 'symbol'}"
     if comparison.counted:
         scores = {name: score["token_accuracy"] for name, score in comparison.counted.items()}
         best = max(scores, key=lambda name: scores[name])

@@ -93,7 +93,7 @@ def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[i
     if "crop" in steps:
         result = _crop(result, draws[:, 0:2])
     if "flip" in steps:
-        result = _flip(result, draws[:, 2])
+        result = np.where(draws[:, 2, None, None, None] < 0.5, result[:, :, ::-1], result)
     if "autoaugment" in steps:
         result = _autoaugment(result, draws[:, 3:8])
     return result
@@ -109,11 +109,6 @@ def _crop(pixels: U8, draws: F64) -> U8:
     for image, padded, (down, right) in zip(result, ground, offsets.tolist(), strict=True):
         image[:] = padded[down : down + height, right : right + width]
     return result
-
-
-def _flip(pixels: U8, draws: F64) -> U8:
-    """Flip each image or leave it. `draws`: float64 [B]."""
-    return np.where(draws[:, None, None, None] < 0.5, pixels[:, :, ::-1], pixels)
 
 
 def _autoaugment(pixels: U8, draws: F64) -> U8:

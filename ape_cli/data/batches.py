@@ -143,7 +143,7 @@ class SequenceBatch(Batch):
         """Yield every tensor of the batch, [B or 1, ...], and of its plans, in a fixed order."""
         yield from super().tensors()
         for plan in self.plans:
-            yield from plan.each()
+            yield from plan.all_tensors()
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> SequenceBatch:
         return replace(super()._with(change), plans=tuple(plan.changed(change) for plan in self.plans))
@@ -183,7 +183,7 @@ class DecoderOnlyBatch(SequenceBatch):
         if self.label_places is not None:
             yield self.label_places
         for plan in self.plans:
-            yield from plan.each()
+            yield from plan.all_tensors()
 
 
 def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:

@@ -265,12 +265,14 @@ def collate(
     )
     if not reading.decoder_only:
         return batch
-    most = padding(int((window.source.length_of(rows) + source_end + read.length_of(rows) + target_end).max(initial=0)))
-    join = partial(_without_gap, lengths=lengths, end=lengths + count, most=most)
+    length = padding(
+        int((window.source.length_of(rows) + source_end + read.length_of(rows) + target_end).max(initial=0))
+    )
+    join = partial(_without_gap, lengths=lengths, end=lengths + count, length=length)
     is_shared = reading.is_line and drawn is None  # all rows have the same positions
-    line = np.ones((1, most), dtype=bool)
+    line = np.ones((1, length), dtype=bool)
     positions = reading.positions_of(None, line) if is_shared else join(source_positions, input_positions)
-    indices = np.minimum(lengths[:, None] + np.arange(target_most), most - 1)
+    indices = np.minimum(lengths[:, None] + np.arange(target_most), length - 1)
     return DecoderOnlyBatch(
         **vars(batch),
         ids=tensor(join(source, inputs)),
@@ -284,20 +286,20 @@ def _asked(tags: I64, padding: Padding) -> I64 | None:
 
     int64 [B, M] -> int64 [B, Q]
     """
-    most = padding(max(1, int((tags != PAD).sum(1).max(initial=0))))
-    return None if most >= tags.shape[1] else np.argsort(tags == PAD, axis=1, kind="stable")[:, :most]
+    length = padding(max(1, int((tags != PAD).sum(1).max(initial=0))))
+    return None if length >= tags.shape[1] else np.argsort(tags == PAD, axis=1, kind="stable")[:, :length]
 
 
-def _without_gap(source: I64, target: I64, lengths: I64, end: I64, most: int) -> I64:
-    """Source and target of each row without a gap, padded with 0. [B or 1, N, ...], [B, M, ...] -> [B, `most`, ...]
+def _without_gap(source: I64, target: I64, lengths: I64, end: I64, length: int) -> I64:
+    """Source and target of each row without a gap, padded with 0. [B or 1, N, ...], [B, M, ...] -> [B, `length`, ...]
 
     lengths: int64 [B], of the sources; end: int64 [B], of source and target together.
     """
     both = np.concatenate([np.broadcast_to(source, (len(target), *source.shape[1:])), target], axis=1)
-    place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
-    taken = np.minimum(place + gap * (place >= lengths[:, None]), both.shape[1] - 1)
+    index, gap = np.arange(length), (source.shape[1] - lengths)[:, None]
+    taken = np.minimum(index + gap * (index >= lengths[:, None]), both.shape[1] - 1)
     packed = both[np.arange(len(target))[:, None], taken]
-    packed[place >= end[:, None]] = 0
+    packed[index >= end[:, None]] = 0
     return packed
 
 
@@ -306,13 +308,13 @@ def _pad(side: Side, length: int, chosen: I64, closed: bool = False) -> tuple[I6
 
     Returns ids [B, L], padded with PAD; stored positions [B, L] or [B, L, C], padded with 0; and the mask [B, L].
     """
-    place, _ = ragged.take(side.offsets, chosen)
+    indices, _ = ragged.take(side.offsets, chosen)
     ends = side.length_of(chosen)
     mask = np.arange(length) < ends[:, None]
     ids = np.full(mask.shape, PAD, dtype=np.int64)
-    ids[mask] = side.ids[place]
+    ids[mask] = side.ids[indices]
     positions = np.zeros((*mask.shape, *side.positions.shape[1:]), dtype=np.int64)
-    positions[mask] = side.positions[place]
+    positions[mask] = side.positions[indices]
     if closed:
         ids[np.arange(ends.size), ends] = EOS
         mask = np.arange(length) <= ends[:, None]

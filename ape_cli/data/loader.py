@@ -106,7 +106,7 @@ class Dataset:
         self.plan, self.fingerprint = plan, fingerprint
         self.mean_size, self.mean_tokens = about.mean_size, about.mean_tokens
         self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
-        self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
+        self.image, self.modality, self.parameters = plan.image, plan.modality, plan.parameters
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -160,8 +160,8 @@ class Dataset:
         Raises `UsageError` for another name, and `DataError` if a shard of the split is missing or damaged.
         """
         if pick("split", name, SPLITS) not in self._splits:
-            kind = Split if self.image is None else ImageSplit
-            self._splits[name] = kind(self.folder, self.manifest, name)
+            split_type = Split if self.image is None else ImageSplit
+            self._splits[name] = split_type(self.folder, self.manifest, name)
         return self._splits[name]
 
 

@@ -95,8 +95,8 @@ class DatasetPlan(Frozen):
         return sequence_rows.schema(self.structure.width) if self.image is None else image_rows.schema()
 
     @property
-    def kind(self) -> str:
-        """The kind of the data, and so of its models: `sequence` or `image`."""
+    def modality(self) -> str:
+        """The modality of the data, and so of its models: `sequence` or `image`."""
         return "sequence" if self.image is None else "image"
 
     @property

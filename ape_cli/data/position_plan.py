@@ -27,11 +27,11 @@ class PositionPlan:
     sizes: tuple[int, ...] = ()  # defined by the scheme: numbers that decide which operations are run
     parts: tuple[PositionPlan, ...] = ()  # the plans of the factors of a product
 
-    def each(self) -> Iterator[Tensor]:
+    def all_tensors(self) -> Iterator[Tensor]:
         """Yield all tensors of the plan and its parts, of shapes [...] that the scheme defines, in a fixed order."""
         yield from self.tensors
         for part in self.parts:
-            yield from part.each()
+            yield from part.all_tensors()
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> PositionPlan:
         """The same plan with `change` applied to each tensor [...], for example to move it to another device."""

@@ -151,7 +151,7 @@ def _newest(request: ExperimentSpec, root: StoragePath) -> Dataset:
         logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
         return Dataset(newest, manifest)
     defaults = default_tasks(only_ordered=order is not None)
-    task = next((task for kind, task in defaults.items() if _is_readable(scheme, example(kind), structure)), None)
+    task = next((task for pattern, task in defaults.items() if _is_readable(scheme, example(pattern), structure)), None)
     if task is None:
         raise DataError(
             f"no dataset in {root} has such positions",

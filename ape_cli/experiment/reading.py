@@ -104,7 +104,7 @@ def check_map(config: Config, data: Structure, decay: float) -> None:
     def refused(reason: str, got: str = f"scheme {config.scheme}", fix: str = "leave `positions` out") -> MapError:
         return MapError(f"positions={name} cannot be used here: {reason}", got=got, fix=fix)
 
-    if config.kind == "image":
+    if config.modality == "image":
         raise refused("the tokens of an image are not read along a line", got="a model for images")
     if made.decoder_only and not config.decoder_only:
         raise refused(made.decoder_only, got="`model=encoder-decoder`", fix="`model=decoder`")

@@ -64,7 +64,7 @@ class Experiment:
         config = self.config
         kept = {name: getattr(config, name) for name in ("preset", "scheme", "seed", "model") if hasattr(config, name)}
         plain = type(config)(
-            **kept, **preset(config.preset).of(config.kind), decay=float(position.load(config.scheme).default_decay)
+            **kept, **preset(config.preset).of(config.modality), decay=float(position.load(config.scheme).default_decay)
         )
         if isinstance(plain, ImageConfig):
             plain = plain.model_copy(update={"augment": augmented(plain, self.data.parameters)})
@@ -122,7 +122,7 @@ def resolve(request: ExperimentSpec, data: Dataset) -> Experiment:
     if request.decode != "teacher":
         for decode in request.tests.decodings(data):
             check_decoding(data, decode)
-    return of(request.config(data.kind), data)
+    return of(request.config(data.modality), data)
 
 
 def prepared(experiment: Experiment) -> Experiment:
@@ -145,14 +145,14 @@ def default_settings(spec: ExperimentSpec) -> list[dict[str, Any]]:
     Settings that depend on the data have no value. Modalities for which the spec is not valid are left out: an error is
     raised when it is resolved.
     """
-    found = []
+    settings = []
     for modality in KINDS if spec.task is None else (tasks.load(spec.task).modality,):
         with suppress(UsageError):
             config = spec.config(modality)
             options = position_maps.options(spec.positions) | attention.options(spec.attention)
             options |= position.options(spec.scheme)
-            found.append(options | config.model_dump() | {"decay": locality(config)})
-    return found
+            settings.append(options | config.model_dump() | {"decay": locality(config)})
+    return settings
 
 
 def locality(config: Config) -> float:
@@ -160,12 +160,12 @@ def locality(config: Config) -> float:
 
     This needs no data, so it can be checked before there is any.
     """
-    scheme, kind = position.load(config.scheme), make_attention(config)
-    default = 1.0 if kind.refuses_decay else scheme.default_decay
+    scheme, attention_type = position.load(config.scheme), make_attention(config)
+    default = 1.0 if attention_type.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
-    attention.check(kind, scheme, rate)
+    attention.check(attention_type, scheme, rate)
     if config.decoder_only:
-        attention.check_without_encoder(kind)
+        attention.check_without_encoder(attention_type)
     else:
         attention.check_role(scheme, "encoder", images=isinstance(config, ImageConfig))
     return rate
@@ -183,9 +183,9 @@ def complete(config: Config, data: Dataset) -> Config:
     Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
     does not take, or for a size although the scheme is not bounded; and the errors of `structure_for` and `check_map`.
     """
-    if config.kind != data.kind:
-        what = f"the configuration is for {config.kind}s"
-        raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
+    if config.modality != data.modality:
+        what = f"the configuration is for {config.modality}s"
+        raise UsageError(what, got=f"data of {data.modality}s", fix="resolve it for the kind of the data")
     structure = structure_for(config.scheme, data.structure, config.structure)
     is_default = config.structure is None or structure == structure_for(config.scheme, data.structure)
     if config.max_size is not None and not position.load(config.scheme).bounded:
@@ -275,10 +275,10 @@ def make_scheme(config: Config, read: Structure, generator: torch.Generator | No
 
 def make_attention(config: Config) -> AttentionType:
     """The kind of attention of a configuration. Raises `ApeError` for a user's own kind that breaks a rule."""
-    kind = attention.make(config.attention, **config.attention_options)
+    attention_type = attention.make(config.attention, **config.attention_options)
     with torch.random.fork_rng(devices=[]):
-        check_once(kind, attention.RULES, config.attention_options)
-    return kind
+        check_once(attention_type, attention.RULES, config.attention_options)
+    return attention_type
 
 
 @cache

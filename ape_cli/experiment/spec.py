@@ -237,7 +237,7 @@ def bad_value(error: ValidationError, examples: Mapping[str, Any]) -> UsageError
 
 def of_config(config: Config, recorded: DatasetRecord | None = None) -> ExperimentSpec:
     """The experiment of a configuration, on the dataset that its run recorded."""
-    settings = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
+    settings = {name: value for name in settable(config.modality) if (value := getattr(config, name)) is not None}
     return ExperimentSpec(
         **{name: getattr(config, name) for name in ("preset", "scheme", "attention", "positions", "seed", "precision")},
         model=getattr(config, "model", MODELS[0]),

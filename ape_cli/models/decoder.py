@@ -84,17 +84,17 @@ class DecoderOnly(SequenceModel):
         past: list[KVCache] | None = None,
     ) -> Tensor:
         """The scores of the next token after each prefix, [B, M, V] (see `SequenceModel.decode`)."""
-        rows, most = memory.shape[:2]
+        rows, source_length = memory.shape[:2]
         assert source.mask is not None
         lengths = source.mask.sum(1)
-        begin = past[0].count - most if past and past[0].count else 0
+        begin = past[0].count - source_length if past and past[0].count else 0
         new = self.scheme.context(positions[:, begin:], None, True, source)
         x = self.embed(ids[:, begin:], new, None if self.sides is None else self.sides[1])
-        one, other = (at.expand(rows, *at.shape[1:]) for at in (source.positions, positions))
+        source_positions, target_positions = (at.expand(rows, *at.shape[1:]) for at in (source.positions, positions))
         if begin:
             assert past is not None
             keys = self.scheme.context(
-                _joined(one, other, lengths, to_end=True),
+                _joined(source_positions, target_positions, lengths, to_end=True),
                 _joined(source.mask, torch.ones_like(ids, dtype=torch.bool), lengths, to_end=True),
                 True,
                 source,
@@ -102,12 +102,14 @@ class DecoderOnly(SequenceModel):
             # the last token sees all of them
             context = replace(AttentionContext.of(self.scheme, new, keys), causal=False)
             return self._scores(self._layers(x, context, past))
-        context = self._causal(self.scheme.context(_joined(one, other, lengths), None, True, source))
+        context = self._causal(
+            self.scheme.context(_joined(source_positions, target_positions, lengths), None, True, source)
+        )
         x = self._layers(_joined(memory, x, lengths), context, past)
         for kept in past or ():
             kept.move_to_end(lengths + ids.shape[1])
-        place = lengths[:, None] + torch.arange(ids.shape[1], device=ids.device)
-        return self._scores(taken(x, place))
+        indices = lengths[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        return self._scores(taken(x, indices))
 
     def past(self) -> list[KVCache]:
         """What `decode` keeps of tokens, for each layer."""
@@ -117,23 +119,23 @@ class DecoderOnly(SequenceModel):
         self,
         ids: Tensor,
         positions: Tensor,
-        place: Tensor,
+        input_indices: Tensor,
         label_places: Tensor | None = None,
         plan: PositionPlan | None = None,
     ) -> Tensor:
         """The logits of the labels under teacher forcing. -> [B, Q, V]
 
-        ids: int64 [B, L], each target directly after its source; positions: int64 [B or 1, L (, C)]. place: int64
-        [B, M], the place in the sequence of each token of the target. `label_places`: int64 [B, Q], the tokens of the
-        target that have a label; None for all. `plan`: of the positions.
+        ids: int64 [B, L], each target directly after its source; positions: int64 [B or 1, L (, C)].
+        `input_indices`: int64 [B, M], the place in the sequence of each token of the target. `label_places`: int64
+        [B, Q], the tokens of the target that have a label; None for all. `plan`: of the positions.
         """
         context = self.scheme.context(positions, causal=True, plan=plan)
         side = None
         if self.sides is not None:
-            is_target = torch.arange(ids.shape[1], device=ids.device) >= place[:, :1]  # bool [B, L]
+            is_target = torch.arange(ids.shape[1], device=ids.device) >= input_indices[:, :1]  # bool [B, L]
             side = torch.where(is_target[..., None], self.sides[1], self.sides[0])
         x = self._layers(self.embed(ids, context, side), self._causal(context))
-        return self._scores(taken(x, place if label_places is None else place.gather(1, label_places)))
+        return self._scores(taken(x, input_indices if label_places is None else input_indices.gather(1, label_places)))
 
     def _causal(self, context: Context) -> AttentionContext:
         """The context of causal attention among tokens."""
@@ -142,8 +144,8 @@ class DecoderOnly(SequenceModel):
     def _layers(self, x: Tensor, context: AttentionContext, past: list[KVCache] | None = None) -> Tensor:
         """The result of all layers. x: [B, L, D] -> the same"""
         kept: list[Any] = list(past) if past else [None] * len(self.decoder)
-        for layer, one in zip(self.decoder, kept, strict=True):
-            x = layer(x, self.scheme, context, past=(one, None))
+        for layer, cache in zip(self.decoder, kept, strict=True):
+            x = layer(x, self.scheme, context, past=(cache, None))
         return x
 
 
@@ -153,8 +155,8 @@ def _joined(source: Tensor, target: Tensor, lengths: Tensor, *, to_end: bool = F
     lengths: int64 [B], the number of tokens of each source. Padding comes at the end, or before the source if
     `to_end`. It is a repetition of other tokens.
     """
-    both, most = torch.cat([source, target], dim=1), source.shape[1]
-    place, gap = torch.arange(both.shape[1], device=both.device), (most - lengths)[:, None]
+    both, source_length = torch.cat([source, target], dim=1), source.shape[1]
+    index, gap = torch.arange(both.shape[1], device=both.device), (source_length - lengths)[:, None]
     if to_end:
-        return taken(both, torch.where(place < most, (place - gap) % most, place))
-    return taken(both, torch.where(place < lengths[:, None], place, (place + gap).clamp(max=both.shape[1] - 1)))
+        return taken(both, torch.where(index < source_length, (index - gap) % source_length, index))
+    return taken(both, torch.where(index < lengths[:, None], index, (index + gap).clamp(max=both.shape[1] - 1)))

@@ -39,29 +39,29 @@ def measure(device: torch.device) -> list[Speed]:
         """A standard normal tensor on the device."""
         return torch.randn(*shape, generator=generator).to(device)
 
-    found = []
+    speeds = []
     for tokens, channels, out in _LAYERS:
         x, weight = drawn(tokens, channels), drawn(out, channels)
         name, operations = f"linear layer ({tokens} x {channels})({channels} x {out})", 2 * tokens * channels * out
-        found += _speeds(name, operations, partial(affine, x, weight), device, rule().linear)
+        speeds += _speeds(name, operations, partial(affine, x, weight), device, rule().linear)
     count, queries, channels, keys = _HEADS
     q, k = drawn(count, queries, channels), drawn(count, keys, channels)
     name, operations = f"{count} products ({queries} x {channels})({channels} x {keys})", 2 * k.numel() * queries
-    return found + _speeds(name, operations, lambda: matmul(q, k.mT), device, rule().attention)
+    return speeds + _speeds(name, operations, lambda: matmul(q, k.mT), device, rule().attention)
 
 
 @torch.no_grad()
 def _speeds(
-    name: str, operations: int, product: Callable[[], object], device: torch.device, least: float
+    name: str, operations: int, product: Callable[[], object], device: torch.device, minimum_operations: float
 ) -> list[Speed]:
-    """The speed of a product in each precision. `least`: the multiplications from which on oneDNN computes it."""
-    found = []
+    """The speed of a product in each precision. From `minimum_operations` multiplications on, oneDNN computes it."""
+    speeds = []
     for precision in PRECISIONS if device.type == "cuda" else ("fp32", "bf16"):
         with products(precision), forward_pass(precision, device, _LAYERS[0][1]):
             taken = seconds(product, device)
-        used = _library(precision, device, by_onednn=operations / 2 >= least)
-        found.append(Speed(name, precision, used, operations / taken / 1e9))
-    return found
+        used = _library(precision, device, by_onednn=operations / 2 >= minimum_operations)
+        speeds.append(Speed(name, precision, used, operations / taken / 1e9))
+    return speeds
 
 
 def _library(precision: str, device: torch.device, *, by_onednn: bool) -> str:
@@ -83,9 +83,9 @@ def seconds(work: Callable[[], object], device: torch.device, within: float = _S
         return time.perf_counter()
 
     work()
-    end, least = now() + within, float("inf")
+    end, minimum = now() + within, float("inf")
     while now() < end:
         start = now()
         work()
-        least = min(least, now() - start)
-    return least
+        minimum = min(minimum, now() - start)
+    return minimum

@@ -377,9 +377,9 @@ def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | No
         return module(*batch.inputs)
 
 
-def taken(x: Tensor, place: Tensor) -> Tensor:
+def taken(x: Tensor, indices: Tensor) -> Tensor:
     """The tokens at these places. [B, L, ...], int64 [B, Q] -> [B, Q, ...]"""
-    return x[torch.arange(len(x), device=x.device)[:, None], place]
+    return x[torch.arange(len(x), device=x.device)[:, None], indices]
 
 
 def to_device(batch: Batch, model: Model, device: torch.device) -> Batch:

@@ -105,7 +105,7 @@ class Branches(Interpretation):
             operator = np.zeros_like(heap)  # the identity, for vectors that take no part in this stage
             operator[on] = which
             stage = Stage.of(operator, *tiles(operator, operators), self.heads)
-            tensors += [stage.take, stage.place, stage.empty, stage.operator]
+            tensors += [stage.take, stage.slot, stage.empty, stage.operator]
         return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
     def prepare(
@@ -119,8 +119,8 @@ class Branches(Interpretation):
         if plan:
             (reach,), tensors = plan.sizes, iter(plan.tensors)
             stages = [
-                Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
-                for take, place, empty, operator in zip(tensors, tensors, tensors, tensors, strict=True)
+                Stage(take, slot, empty, operator, ((len(operator), _grouped.TILE),))
+                for take, slot, empty, operator in zip(tensors, tensors, tensors, tensors, strict=True)
             ]
         elif torch.compiler.is_compiling():
             reach = shared_with.reach if shared_with else self._tiled_reach(positions.numel())

@@ -1,12 +1,12 @@
 """Apply to each of many vectors its own operators, out of a few, without a copy of an operator for each vector.
 
 The products are made in stages, and in a stage each vector meets one operator. The vectors that share an operator are
-put side by side, in tiles of some places. Tiles of one size form a group, which is a single batched product. Places
+put side by side, in tiles of some slots. Tiles of one size form a group, which is a single batched product. Slots
 that are left are empty. There are two ways of cutting vectors into tiles:
 
 - `groups`, for a CPU: an operator has a single tile, and operators with about the same number of vectors have tiles
   of the same size. Little is padded, and little is called.
-- `tiles`, for a GPU, where launches are expensive and arithmetic is cheap: all tiles have `TILE` places, and there are
+- `tiles`, for a GPU, where launches are expensive and arithmetic is cheap: all tiles have `TILE` slots, and there are
   always T // TILE + P of them, which is enough for any T vectors and P operators. So the shapes do not depend on the
   operators, and a CUDA graph of a step can be replayed for every batch of its shape.
 
@@ -31,14 +31,14 @@ from ape_cli.core.rng import I64
 from ape_cli.position import _matmul
 from ape_cli.position._context import kept_apart
 
-TILE = 32  # places in a tile of fixed size
-_FULL = 0.75  # minimum share of filled places of an operator in its group
+TILE = 32  # slots in a tile of fixed size
+_FULL = 0.75  # minimum share of filled slots of an operator in its group
 
 
 def groups(which: I64) -> tuple[I64, I64]:
     """Tiles of several sizes, the largest ones first. which: int64 [T], the number of each vector's operator
 
-    -> int64 [n], int64 [n]: the operator of each tile and its number of places.
+    -> int64 [n], int64 [n]: the operator of each tile and its number of slots.
     """
     used, count = np.unique(which, return_counts=True)
     order = np.argsort(-count, kind="stable")
@@ -54,7 +54,7 @@ def groups(which: I64) -> tuple[I64, I64]:
 def tiles(which: I64, operators: int) -> tuple[I64, I64]:
     """Tiles of one size. which: int64 [T], the number of each vector's operator, out of P
 
-    -> int64 [n], int64 [n]: the operator of each tile, and its number of places. Tiles that are left come last.
+    -> int64 [n], int64 [n]: the operator of each tile, and its number of slots. Tiles that are left come last.
     """
     needed = -(-np.bincount(which, minlength=operators) // TILE)
     operator = np.zeros(which.size // TILE + operators, dtype=np.int64)
@@ -64,18 +64,18 @@ def tiles(which: I64, operators: int) -> tuple[I64, I64]:
 
 @dataclass(frozen=True)
 class Stage:
-    """The places of rows in a stage. All tensors are int64. Its places are those of [n, H, places of a tile]."""
+    """The slots of rows in a stage. All tensors are int64. Its slots are those of [n, H, slots of a tile]."""
 
-    take: Tensor  # the row at each place; any row at an empty place
-    place: Tensor  # [A * H], the place of each row that takes part
-    empty: Tensor  # the empty places
+    take: Tensor  # the row at each slot; any row at an empty slot
+    slot: Tensor  # [A * H], the slot of each row that takes part
+    empty: Tensor  # the empty slots
     operator: Tensor  # [n], the operator of each tile
-    sizes: tuple[tuple[int, int], ...]  # of each group: number of tiles, and places of each
+    sizes: tuple[tuple[int, int], ...]  # of each group: number of tiles, and slots of each
     rows: Tensor | None = None  # [A * H], the rows that take part; None if all do
 
     @classmethod
     def of(cls, which: I64, operator: I64, size: I64, heads: int) -> Stage:
-        """Assign a place to each row, on the CPU.
+        """Assign a slot to each row, on the CPU.
 
         which: int64 [A], the operator of each vector; operator, size: int64 [n], of each tile. The tiles of an
         operator are neighbours.
@@ -88,26 +88,26 @@ class Stage:
         tile = first_tile[np.searchsorted(used, which)]
         tile += rank // size[tile]
         start = (np.cumsum(size) - size) * heads
-        place = ((start[tile] + rank % size[tile])[:, None] + size[tile][:, None] * np.arange(heads)).ravel()
+        slot = ((start[tile] + rank % size[tile])[:, None] + size[tile][:, None] * np.arange(heads)).ravel()
         row = np.full(size.sum() * heads, -1, dtype=np.int64)
-        row[place] = np.arange(place.size)
+        row[slot] = np.arange(slot.size)
         sizes, tiles = np.unique(size, return_counts=True)
         parts = tuple(zip(tiles[::-1].tolist(), sizes[::-1].tolist(), strict=True))
-        arrays = np.maximum(row, 0), place, np.flatnonzero(row < 0), operator
-        take, places, empty, operators = map(torch.from_numpy, arrays)
-        return cls(take, places, empty, operators, parts)
+        arrays = np.maximum(row, 0), slot, np.flatnonzero(row < 0), operator
+        take, slots, empty, operators = map(torch.from_numpy, arrays)
+        return cls(take, slots, empty, operators, parts)
 
     @classmethod
     def of_some(cls, on: I64, which: I64, heads: int, device: torch.device) -> Stage:
-        """The places of some vectors in `groups`, on a device.
+        """The slots of some vectors in `groups`, on a device.
 
         on: int64 [A], their numbers among all vectors; which: int64 [A], the operator of each.
         """
         alone = cls.of(which, *groups(which), heads)
         rows = torch.from_numpy((on[:, None] * heads + np.arange(heads)).ravel())
-        indices = rows[alone.take], alone.place, alone.empty, alone.operator, rows
-        take, place, empty, operator, rows = (index.to(device, non_blocking=True) for index in indices)
-        return cls(take, place, empty, operator, alone.sizes, rows)
+        indices = rows[alone.take], alone.slot, alone.empty, alone.operator, rows
+        take, slot, empty, operator, rows = (index.to(device, non_blocking=True) for index in indices)
+        return cls(take, slot, empty, operator, alone.sizes, rows)
 
 
 class Products:
@@ -173,7 +173,7 @@ class Products:
         return operators.flatten(0, 1).split([n * self.table.shape[1] for n, _ in self.stages[index].sizes])
 
     def vectors(self, index: int, rows: Tensor) -> list[Tensor]:
-        """Cut rows, at the places of a stage, into the vectors of its groups. [., m * K] -> [n * H, size * m, K]"""
+        """Cut rows, at the slots of a stage, into the vectors of its groups. [., m * K] -> [n * H, size * m, K]"""
         heads, channels = self.table.shape[1], self.table.shape[-1]
         sizes = self.stages[index].sizes
         parts = rows.split([n * heads * size for n, size in sizes])
@@ -200,7 +200,7 @@ class _Multiply(torch.autograd.Function):
 
 
 def multiplied(x: Tensor, products: Products) -> tuple[Tensor, list[Tensor]]:
-    """The rows [T * H, m * K] after all stages, and for each stage the rows that it took, [places, m * K]."""
+    """The rows [T * H, m * K] after all stages, and for each stage the rows that it took, [slots, m * K]."""
     taken = []
     for i, stage in enumerate(products.stages):
         here = x.index_select(0, stage.take)
@@ -242,8 +242,8 @@ def _bmm(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def _moved(x: Tensor, out: Tensor, stage: Stage) -> Tensor:
-    """The rows after a stage: those that take part from their places. [T * H, m * K], [places, m * K] -> as x"""
-    moved = out.index_select(0, stage.place)
+    """The rows after a stage: those that take part from their slots. [T * H, m * K], [slots, m * K] -> as x"""
+    moved = out.index_select(0, stage.slot)
     return moved if stage.rows is None else x.index_copy(0, stage.rows, moved)
 
 

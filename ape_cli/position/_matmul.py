@@ -56,7 +56,9 @@ class Rule:
     @property
     def name(self) -> str:
         """The rule in words, as `run.json` has it. Without oneDNN, it is the name of PyTorch's library."""
-        parts = [f"{kind} from {least / 1e6:g}M" for kind, least in asdict(self).items() if least < math.inf]
+        parts = [
+            f"{product} from {minimum / 1e6:g}M" for product, minimum in asdict(self).items() if minimum < math.inf
+        ]
         return f"oneDNN ({', '.join(parts)})" if parts else usual_library()
 
 

@@ -56,7 +56,7 @@ class Offsets:
         return diagonal.unflatten(2, (m, count - 1))[..., : self.keys]
 
 
-def each(q_context: Context, k_context: Context, term: Callable[[Tensor], Tensor]) -> Tensor:
+def pair_terms(q_context: Context, k_context: Context, term: Callable[[Tensor], Tensor]) -> Tensor:
     """Terms that depend on the offset alone, for all pairs of a query and a key. -> [B or 1, H, M, N]
 
     `term` computes them: int64 [...] -> [H, ...].

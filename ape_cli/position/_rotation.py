@@ -55,13 +55,13 @@ class Rotations:
 
     They are computed once, in float64, so that thousands of steps lose no precision.
 
-    Arguments: `angle`, float64 [..., K/2]; `known`, the result of `circle(angle)` if it could be found more cheaply, or
+    Arguments: `angle`, float64 [..., K/2]; `turns`, the result of `circle(angle)` if it could be found more cheaply, or
     positive multiples of it, float64 [..., K/2, 2], by which pairs are also scaled.
     """
 
-    def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
+    def __init__(self, angle: Tensor, turns: Tensor | None = None) -> None:
         """Compute the rotations in float64."""
-        self.angle, self.turns = angle, token_major(circle(angle) if known is None else known)
+        self.angle, self.turns = angle, token_major(circle(angle) if turns is None else turns)
         # made here and not on first use, which may be where no gradients are recorded
         self._angles = {torch.float64: angle, torch.float32: angle.float()}
         self._complex: dict[torch.dtype, tuple[Tensor, Tensor]] = {}

@@ -176,17 +176,17 @@ def _expect(scheme: Scheme, call: _Call) -> None:
     if call.result is None and optional:
         return
     axes = [axis.split("|") for axis in call.axes.split()]
-    each = [{call.sizes.get(letter, 1) for letter in axis} for axis in axes]
+    sizes = [{call.sizes.get(letter, 1) for letter in axis} for axis in axes]
     got = list(call.result.shape) if isinstance(call.result, Tensor) else None
-    fits = got and len(got) == len(each) and all(size in allowed for size, allowed in zip(got, each, strict=True))
+    fits = got and len(got) == len(sizes) and all(size in allowed for size, allowed in zip(got, sizes, strict=True))
     if fits and (call.hook in ("bias", "decay") or call.result.dtype == torch.float32):
         return
-    shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in each)
+    shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in sizes)
     allowed = f"[{shown}]{' or None' if optional else ''}; here [{here}]"
-    found = call.result.dtype if fits else got or type(call.result).__name__
+    actual = call.result.dtype if fits else got or type(call.result).__name__
     raise ApeError(
         f"the hook `{call.hook}` of scheme {scheme.name!r} returns the wrong {'dtype' if fits else 'shape'}",
-        got=f"{found}{user_parts.line_of(scheme, call.hook)}",
+        got=f"{actual}{user_parts.line_of(scheme, call.hook)}",
         allowed="torch.float32 for inputs of torch.float32" if fits else allowed,
         fix=_TYPE if fits else call.fix,
     )
@@ -208,17 +208,17 @@ def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:
     -> int64 [B or 1, N] or [B or 1, N, C]
     """
 
-    def one(simple: Structure) -> Tensor:
+    def coordinate(simple: Structure) -> Tensor:
         """The coordinate of a simple factor. -> int64 [B or 1, N]"""
         at = torch.arange(count).repeat(rows, 1)
-        most = scheme.shape.max_size if scheme.bounded else count - 1
+        maximum = scheme.shape.max_size if scheme.bounded else count - 1
         if isinstance(simple, Tree):
-            most = simple.level_start(min(most if scheme.bounded else 2, simple.max_depth))
+            maximum = simple.level_start(min(maximum if scheme.bounded else 2, simple.max_depth))
         if rows > 1:
-            at[:, -1] = most
+            at[:, -1] = maximum
             at[-1] = at[-1].flip(0)
-        at = at.clamp(max=most)
+        at = at.clamp(max=maximum)
         return at % simple.order if isinstance(simple, Cyclic) else at
 
-    axes = [one(simple) for simple in scheme.structure.simple]
+    axes = [coordinate(simple) for simple in scheme.structure.simple]
     return axes[0] if len(axes) == 1 else torch.stack(axes, dim=-1)

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.position._offsets import each
+from ape_cli.position._offsets import pair_terms
 
 
 class Alibi(Scheme):
@@ -80,7 +80,7 @@ class Alibi(Scheme):
             m = slopes(self.shape.heads, offset.device).view(-1, *(1 for _ in offset.shape))
             return -(m * distance).float()
 
-        return each(q_context, k_context, term)
+        return pair_terms(q_context, k_context, term)
 
 
 def slopes(heads: int, device: torch.device | None = None) -> Tensor:

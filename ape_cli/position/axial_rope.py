@@ -53,9 +53,9 @@ class AxialRope(Scheme):
 
     def rotations(self, context: Context, _: Context) -> Rotations:
         """The rotations by the angles [B or 1, 1, N, K/2] of positions, which all layers share."""
-        each = enumerate(self.shares)
+        axes = enumerate(self.shares)
         at = context.positions  # int64 or floating point [B or 1, N, C]
-        angles = [at[..., i, None] * frequencies(share, self.base, at.device) for i, share in each]
+        angles = [at[..., i, None] * frequencies(share, self.base, at.device) for i, share in axes]
         return Rotations(torch.cat(angles, dim=-1)[:, None])
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import pick
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.position._offsets import each
+from ape_cli.position._offsets import pair_terms
 from ape_cli.position._rotation import wide
 
 _LEAST = 0.01  # smallest initial value of r1 and r2
@@ -53,19 +53,19 @@ class Kerple(Scheme):
         """Check the kind and draw r1 and r2."""
         super().__init__(shape)
         self.kind = pick("kind", kind, ["log", "power"])
-        one, two = torch.rand(2, shape.heads, generator=shape.generator)
+        first, second = torch.rand(2, shape.heads, generator=shape.generator)
         if kind == "log":
-            r1, r2 = (2 * one).clamp(min=_LEAST), two.clamp(min=_LEAST)
+            r1, r2 = (2 * first).clamp(min=_LEAST), second.clamp(min=_LEAST)
             start = r2.log()
         else:
-            r1 = one.clamp(min=_LEAST)
-            start = two.clamp(_LEAST / 2, 1 - _LEAST / 2).logit()
+            r1 = first.clamp(min=_LEAST)
+            start = second.clamp(_LEAST / 2, 1 - _LEAST / 2).logit()
         self.free = nn.Parameter(torch.stack([r1.log(), start]))  # r1 and r2 without their bounds: [2, H]
 
     def coefficients(self) -> tuple[Tensor, Tensor]:
         """r1 and r2 of each head. -> float32 or wider [H] each"""
-        one, two = wide(self.free)
-        return one.exp(), two.exp() if self.kind == "log" else 2 * two.sigmoid()
+        first, second = wide(self.free)
+        return first.exp(), second.exp() if self.kind == "log" else 2 * second.sigmoid()
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """The term of each pair, after the 1/sqrt(K) scaling. q: [B, H, M, K] -> [B or 1, H, M, N]"""
@@ -80,4 +80,4 @@ class Kerple(Scheme):
             distance = offset.abs().to(r1.dtype)
             return -r1 * ((r2 * distance).log1p() if self.kind == "log" else distance**r2)
 
-        return each(q_context, k_context, term)
+        return pair_terms(q_context, k_context, term)

@@ -108,7 +108,7 @@ class Lie(FastScheme):
         places, which = _distinct(_coordinates(positions))
         places = nn.functional.pad(places, (0, 0, 0, (1 << (len(places) - 1).bit_length()) - len(places)))
         stage = Stage.of(which.numpy(), *tiles(which.numpy(), len(places)), self.free.shape[1])
-        return PositionPlan(tensors=(places, stage.take, stage.place, stage.empty, stage.operator))
+        return PositionPlan(tensors=(places, stage.take, stage.slot, stage.empty, stage.operator))
 
     def prepare(self, positions: Tensor, plan: PositionPlan | None, shared_with: _State | None) -> _State:
         """The operators of positions, int64 or floating point [B or 1, N] or [B or 1, N, C].
@@ -120,8 +120,8 @@ class Lie(FastScheme):
             places = _coordinates(positions)
             return _State(self.operators(places), places, None)
         if plan:
-            places, take, place, empty, operator = plan.tensors
-            stage = Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
+            places, take, slot, empty, operator = plan.tensors
+            stage = Stage(take, slot, empty, operator, ((len(operator), _grouped.TILE),))
             table = self.operators(places)
         else:
             places, which, table = self._table(_coordinates(positions), shared_with)

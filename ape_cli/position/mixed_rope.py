@@ -50,10 +50,12 @@ class MixedRope(Scheme):
         """Check the base, and turn the frame of each head at random."""
         super().__init__(shape)
         check_base(base, 10)
-        each = shares(shape.structure, shape.head_dim)
-        along = torch.cat([torch.full((share // 2,), i) for i, share in enumerate(each)])  # int64 [K/2], the direction
-        size = torch.cat([frequencies(share, base) for share in each])  # [K/2]
-        frame = random_orthogonal((shape.heads, len(each), len(each)), shape.generator)
+        axis_shares = shares(shape.structure, shape.head_dim)
+        along = torch.cat(
+            [torch.full((share // 2,), i) for i, share in enumerate(axis_shares)]
+        )  # int64 [K/2], the axis
+        size = torch.cat([frequencies(share, base) for share in axis_shares])  # [K/2]
+        frame = random_orthogonal((shape.heads, len(axis_shares), len(axis_shares)), shape.generator)
         frame[..., -1] *= torch.linalg.det(frame)[:, None]  # a rotation, without a reflection
         self.frequencies = nn.Parameter((frame[..., along] * size).transpose(0, 1).contiguous().float())  # [C, H, K/2]
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.position import Context, Scheme, Side
-from ape_cli.position._offsets import each
+from ape_cli.position._offsets import pair_terms
 from ape_cli.position.alibi import slopes
 
 
@@ -53,7 +53,7 @@ class Shear(Scheme):
             m = slopes(self.shape.heads, offset.device).view(-1, *(1 for _ in offset.shape))
             return (m * offset).float()
 
-        return each(q_context, k_context, term)
+        return pair_terms(q_context, k_context, term)
 
     def representation(self, positions: Tensor, side: Side) -> Tensor:
         """The shears of positions, which act on columns. int64 [B or 1, N] -> float64 [B or 1, H, N, 2, 2]"""

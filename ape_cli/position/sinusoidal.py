@@ -54,8 +54,8 @@ class Sinusoidal(Scheme):
         int64 [B or 1, N] or [B or 1, N, axes] -> float64 [B or 1, N, D]
         """
         axes = self.structure.width
-        each = positions.reshape(*positions.shape[:2], axes)  # a single coordinate gets an axis too
-        return sinusoids(each, self.shape.d_model // axes).flatten(2)  # [B or 1, N, axes, D / axes] -> [., N, D]
+        coordinates = positions.reshape(*positions.shape[:2], axes)  # a single coordinate gets an axis too
+        return sinusoids(coordinates, self.shape.d_model // axes).flatten(2)  # [B or 1, N, axes, D / axes] -> [., N, D]
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """Add each position's vector to the tokens. [B, N, D] -> the same"""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.position._offsets import each
+from ape_cli.position._offsets import pair_terms
 
 _ENCODER, _DECODER, _CROSS = range(3)
 
@@ -100,4 +100,4 @@ class T5(Scheme):
             bucket = self.bucket(offset, both_ways=part != _DECODER)
             return nn.functional.embedding(bucket, scalars.T).movedim(-1, 0)
 
-        return each(q_context, k_context, term)
+        return pair_terms(q_context, k_context, term)

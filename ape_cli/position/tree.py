@@ -59,13 +59,13 @@ class ShivQuirkTree(Scheme):
         assert isinstance(shape.structure, Tree)
         self.tree = shape.structure
         width = self.tree.branching * shape.max_size
-        most = shape.d_model // width
-        if not most or not 0 <= copies <= most:
+        limit = shape.d_model // width
+        if not limit or not 0 <= copies <= limit:
             got = f"{copies or 1} x {self.tree.branching} branches x depth {shape.max_size}, d_model {shape.d_model}"
-            fix = f"copies=1 to {most}, or 0 for as many as fit" if most else "a larger d_model or a smaller max_size"
+            fix = f"copies=1 to {limit}, or 0 for as many as fit" if limit else "a larger d_model or a smaller max_size"
             what, allowed = "the tree scheme does not fit into the model", "copies x branches x depth at most d_model"
             raise UsageError(what, got=got, allowed=allowed, fix=fix)
-        self.copies = copies or most
+        self.copies = copies or limit
         # at first each p is different, between 0.5 and 0.95
         start = torch.linspace(0.5, 0.95, self.copies) if self.copies > 1 else torch.tensor([0.7])
         self.weights = nn.Parameter(torch.atanh(start))  # [P]

@@ -202,7 +202,7 @@ def has_preset_size(config: Config, trained: DatasetRecord) -> bool:
     epochs and the batch size. Other settings, such as a learning rate, a structure or the bound of a scheme, are part
     of a method and not of a size.
     """
-    preset = PRESETS[config.preset].of(config.kind)
+    preset = PRESETS[config.preset].of(config.modality)
     same = all(getattr(config, name, None) == preset.get(name) for name in SIZE)
     return same and not config.decoder_only and has_preset_data(config.preset, trained)
 

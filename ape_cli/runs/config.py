@@ -96,7 +96,7 @@ class Config(BaseModel):
     """Fields that both kinds of model share. Units: steps, epochs, rows, fractions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-    kind: ClassVar[str]
+    modality: ClassVar[str]
     unit: ClassVar[str]  # unit of the training throughput: UNIT per second
     ties_by_loss: ClassVar[bool] = False  # equal validation accuracy: True prefers lower loss, False the earlier
 
@@ -167,7 +167,7 @@ class SequenceConfig(Config):
     of the encoder in its first layers.
     """
 
-    kind = "sequence"
+    modality = "sequence"
     unit = "tokens"
 
     model: ModelKind = "encoder-decoder"
@@ -200,7 +200,7 @@ class SequenceConfig(Config):
 class ImageConfig(Config):
     """Configuration of the compact convolutional transformer."""
 
-    kind = "image"
+    modality = "image"
     unit = "images"
     ties_by_loss = True  # with one label per image and few validation images, equal accuracies are common
 
@@ -227,7 +227,7 @@ AnyConfig = Annotated[
     Annotated[SequenceConfig, Tag("sequence")] | Annotated[ImageConfig, Tag("image")], Discriminator(_modality)
 ]
 _ANY: TypeAdapter[SequenceConfig | ImageConfig] = TypeAdapter(AnyConfig)
-KINDS: dict[str, type[SequenceConfig] | type[ImageConfig]] = {c.kind: c for c in (SequenceConfig, ImageConfig)}
+KINDS: dict[str, type[SequenceConfig] | type[ImageConfig]] = {c.modality: c for c in (SequenceConfig, ImageConfig)}
 
 
 def read_config(fields: dict[str, Any]) -> Config:

@@ -218,7 +218,7 @@ def columns(read: Structure, stored: Structure) -> list[int] | None:
     unread = list(_coordinates(stored))
     ring = any(isinstance(s, Cyclic) for s in stored.simple)
     for factor in factors_of(read):
-        match = next((each for each in unread if each[0] == factor and stored != Seq()), None)
+        match = next((coordinate for coordinate in unread if coordinate[0] == factor and stored != Seq()), None)
         if match is not None:
             unread.remove(match)
             places += match[1]

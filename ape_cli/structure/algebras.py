@@ -235,7 +235,7 @@ def bit_length(x: Any) -> Any:
 def _greatest(x: Any, y: Any, maximum: int) -> int:
     """The greatest element of x or the greatest element of y, whichever is smaller.
 
-    For tensors on a GPU and in a compiled function it is `most`: reading a value would block, or end the graph.
+    For tensors on a GPU and in a compiled function it is `maximum`: reading a value would block, or end the graph.
     """
     if any(hasattr(v, "is_cuda") and (v.is_cuda or sys.modules["torch"].compiler.is_compiling()) for v in (x, y)):
         return maximum

@@ -45,5 +45,5 @@ class PastRuns:
 
 def _alike(config: Config) -> list[Any]:
     """Keys that runs of the same model share: first those of the same scheme and attention, then all."""
-    model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
+    model = (config.modality, *(getattr(config, name, None) for name in _MODEL))
     return [(model, config.scheme, config.structure, config.attention), model]

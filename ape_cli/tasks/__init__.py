@@ -115,13 +115,13 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
     elif order or source_order:
         what = f"{name} is not a task on trees, so it has no order"
         raise UsageError(what, got=repr(order or source_order), allowed="none", fix="leave it out")
-    known = options_of(task)
+    task_options = options_of(task)
     task.refuse({**options, **{k: v for k, v in (("order", order), ("source_order", source_order)) if v is not None}})
     for key in options:
-        if key not in known:
-            raise unknown(f"option of {name}", key, known)
+        if key not in task_options:
+            raise unknown(f"option of {name}", key, task_options)
     of = part_options.options(task)
-    values = {known[key].field: _checked(known[key], value, of) for key, value in options.items()}
+    values = {task_options[key].field: _checked(task_options[key], value, of) for key, value in options.items()}
     with user_parts.explained(task):
         return task(order=orders[0], source_order=orders[1], **values)
 
@@ -136,7 +136,7 @@ def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -
     return make(name, *linearisation.parse(linearised), **load(name).recorded(parameters))
 
 
-def _checked(option: TaskOption, value: Any, known: part_options.PartOptions) -> Any:
+def _checked(option: TaskOption, value: Any, options: part_options.PartOptions) -> Any:
     """The value of an option of a task. Raises `UsageError` if it is of another type.
 
     Whole numbers stay as they are, so that older manifests keep their bytes. `Sized` reads the text of `sizes`.
@@ -144,6 +144,6 @@ def _checked(option: TaskOption, value: Any, known: part_options.PartOptions) ->
     if option.name == "sizes":
         part_options.check_whole(option.name, value)
         return value
-    known[option.name], known.kinds[option.name] = option.default, known.kinds[option.field]
-    checked = part_options.checked(option.name, value, known)
+    options[option.name], options.kinds[option.name] = option.default, options.kinds[option.field]
+    checked = part_options.checked(option.name, value, options)
     return value if type(value) is int and isinstance(checked, float) else part_options.unsigned(checked)

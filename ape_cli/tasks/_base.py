@@ -67,8 +67,8 @@ class TaskOption(NamedTuple):
 def check_whole(name: str, value: float, low: float, high: float) -> None:
     """Check that the option `name` is in a range. Raises `UsageError` if it is not."""
     if not low <= value <= high:
-        kind = "number" if isinstance(value, float) else "whole number"
-        raise UsageError(f"bad {name}", got=value, allowed=f"a {kind} in {low}..{high}", fix="choose one of those")
+        noun = "number" if isinstance(value, float) else "whole number"
+        raise UsageError(f"bad {name}", got=value, allowed=f"a {noun} in {low}..{high}", fix="choose one of those")
 
 
 _OLD_NAMES = {
@@ -183,8 +183,8 @@ class BaseTask(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: late options that have their default are left out."""
-        known = options_of(type(self))
-        return {k: v for k, v in self.options.items() if not known[k].late or v != known[k].default}
+        declared = options_of(type(self))
+        return {k: v for k, v in self.options.items() if not declared[k].late or v != declared[k].default}
 
     @property
     def command_options(self) -> dict[str, Any]:
@@ -204,8 +204,8 @@ class BaseTask(ABC):
     @classmethod
     def options_at(cls, preset: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the task at a preset: those of its `sizes` that the task has, and its own for this preset."""
-        known = options_of(cls)
-        return {k: v for k, v in sizes.items() if k in known} | dict(cls.preset_options.get(preset, {}))
+        declared = options_of(cls)
+        return {k: v for k, v in sizes.items() if k in declared} | dict(cls.preset_options.get(preset, {}))
 
     @classmethod
     def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,7 +321,7 @@ def options_of(task: type[BaseTask]) -> dict[str, TaskOption]:
     for item in dataclasses.fields(task):
         if item.name not in ("order", "source_order"):
             name = item.metadata.get("option") or item.name
-            kind = str(getattr(item.type, "__name__", item.type)).removesuffix(" | None")
+            type_name = str(getattr(item.type, "__name__", item.type)).removesuffix(" | None")
             text, late = item.metadata.get("help", ""), item.metadata.get("late", False)
-            options[name] = TaskOption(name, item.name, kind, item.default, text, late)
+            options[name] = TaskOption(name, item.name, type_name, item.default, text, late)
     return options

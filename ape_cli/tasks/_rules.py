@@ -167,9 +167,9 @@ def _returns(task: BaseTask, got: Any, allowed: str, column: str = "", fix: str 
     return user_parts.returns(task, method, got, allowed, fix)
 
 
-def _compare(task: BaseTask, one: pa.Table, other: pa.Table, when: str, fix: str) -> None:
+def _compare(task: BaseTask, table: pa.Table, other: pa.Table, when: str, fix: str) -> None:
     """Compare tables of the same rows. Raises `ApeError` if they differ."""
-    for here, there in zip(one.to_pylist(), other.to_pylist(), strict=True):
+    for here, there in zip(table.to_pylist(), other.to_pylist(), strict=True):
         for column, value in here.items():
             if value != there[column]:
                 got = f"{column} {str(value)[:40]} and {str(there[column])[:40]} {when} (row {here['row']})"

@@ -84,9 +84,9 @@ class Source(Tokens):
 
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""
-        place, offsets = ragged.take(self.offsets, rows)
+        indices, offsets = ragged.take(self.offsets, rows)
         op, chosen = (None if column is None else column[rows] for column in (self.op, self.chosen))
-        return Source(offsets, self.position[place], self.symbol[place], self.size[rows], op, chosen)
+        return Source(offsets, self.position[indices], self.symbol[indices], self.size[rows], op, chosen)
 
 
 def join(parts: list[Source]) -> Source:
@@ -195,9 +195,9 @@ class Task(BaseTask):
 
     def _checked(self, made: Rows, method: str, rows: int) -> Rows:
         """What a method returned for so many rows. Raises `ApeError` if an array has another shape or dtype."""
-        kind = Source if method == "draw" else Tokens
-        if not isinstance(made, kind):
-            raise user_parts.returns(self, method, made, f"`{kind.__name__}` of {rows} rows")
+        expected_type = Source if method == "draw" else Tokens
+        if not isinstance(made, expected_type):
+            raise user_parts.returns(self, method, made, f"`{expected_type.__name__}` of {rows} rows")
         is_stored = method == "store" or type(self).store is Task.store
         width, tokens = parse_structure(self.structure).width, int(made.offsets[-1])
         coordinates = ((width,) if width > 1 else ()) if is_stored else np.shape(made.position)[1:]
@@ -220,8 +220,8 @@ class Task(BaseTask):
             return tokens.offsets, tokens.position, tokens.symbol
         tree = parse_structure(self.structure)
         assert isinstance(tree, Tree)
-        place = linearise(ragged.rows_of(tokens.offsets), tokens.position, order, tree.branching)
-        return tokens.offsets, tokens.position[place], tokens.symbol[place]
+        indices = linearise(ragged.rows_of(tokens.offsets), tokens.position, order, tree.branching)
+        return tokens.offsets, tokens.position[indices], tokens.symbol[indices]
 
     def sample_for_split(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """Draw the sources of rows: of each row's stream the first draw whose hash belongs to the split.

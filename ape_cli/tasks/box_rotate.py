@@ -79,9 +79,9 @@ class BoxRotate(Grids):
         every = np.arange(a.size)
         turned = sides.copy()
         turned[every, b], turned[every, c] = sides[every, c], sides[every, b]
-        moved, each = position.copy(), np.arange(row.size)
-        moved[each, b[row]] = turned[row, b[row]] - 1 - position[each, c[row]]
-        moved[each, c[row]] = position[each, b[row]]
+        moved, every_cell = position.copy(), np.arange(row.size)
+        moved[every_cell, b[row]] = turned[row, b[row]] - 1 - position[every_cell, c[row]]
+        moved[every_cell, c[row]] = position[every_cell, b[row]]
         index = offsets[row] + (moved[:, 0] * turned[row, 1] + moved[:, 1]) * turned[row, 2] + moved[:, 2]
         turned_symbol = np.empty_like(symbol)
         turned_symbol[index] = symbol

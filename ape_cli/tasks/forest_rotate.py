@@ -73,9 +73,9 @@ class ForestRotate(PlainTrees):
         count = rng.normal(rng.child(key, "count"), self.trees_mean, self.trees_std, 1, _MAX_TREES)
         first = ragged.offsets_of(count)  # [R+1], the first tree of each row
         index = ragged.indices_of(first)  # [S], of each tree in its row
-        each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), index))
-        position = np.stack([np.repeat(index, np.diff(each.offsets)), each.position], axis=1)
-        return Source(each.offsets[first], position, each.symbol, np.maximum.reduceat(each.size, first[:-1]))
+        drawn = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), index))
+        position = np.stack([np.repeat(index, np.diff(drawn.offsets)), drawn.position], axis=1)
+        return Source(drawn.offsets[first], position, drawn.symbol, np.maximum.reduceat(drawn.size, first[:-1]))
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: its trees in the same order, each one mirrored."""

@@ -143,25 +143,25 @@ def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
     wide, row = np.repeat(width, height * width), np.repeat(np.arange(key.size), height * width)
     right = np.flatnonzero(at[:, 1] < wide - 1)
     down = np.flatnonzero(at[:, 0] < np.repeat(height, height * width) - 1)
-    one, other = np.concatenate([right, down]), np.concatenate([right + 1, down + wide[down]])
-    address = 2 * room[one]
+    start, end = np.concatenate([right, down]), np.concatenate([right + 1, down + wide[down]])
+    address = 2 * room[start]
     address[right.size :] += 1
-    kept = lightest_trees(one, other, rng.bits(key[row[one]], address), rooms[-1])
+    kept = lightest_trees(start, end, rng.bits(key[row[start]], address), rooms[-1])
     offsets, _, position = cells(2 * height - 1, 2 * width - 1)
     lattice = offsets[:-1][row] + 2 * at[:, 0] * (2 * wide - 1) + 2 * at[:, 1]  # the cell of each room
     free = np.zeros(offsets[-1], dtype=bool)
     free[lattice] = True
-    free[lattice[one[kept]] + np.where(kept < right.size, 1, 2 * wide[one[kept]] - 1)] = True
+    free[lattice[start[kept]] + np.where(kept < right.size, 1, 2 * wide[start[kept]] - 1)] = True
     return offsets, position, free
 
 
-def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
+def lightest_trees(start: I64, end: I64, weight: U64, count: int) -> I64:
     """The edges of the minimum spanning trees of graphs, by Kruskal's algorithm.
 
     The upper 40 bits of a weight are compared, and then the numbers of the edges, so that no two edges are equally
     light.
 
-    `one` and `other`: int64 [E], the nodes of each edge; `weight`: uint64 [E]; `count`: the number of nodes. Returns
+    `start` and `end`: int64 [E], the nodes of each edge; `weight`: uint64 [E]; `count`: the number of nodes. Returns
     the numbers of the chosen edges in ascending order, int64.
     """
     order = np.argsort(weight >> np.uint64(24), kind="stable")
@@ -172,7 +172,7 @@ def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
             above[node] = node = above[above[node]]
         return node
 
-    for edge, a, b in zip(order.tolist(), one[order].tolist(), other[order].tolist(), strict=True):
+    for edge, a, b in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
         if (root_a := root(a)) != (root_b := root(b)):
             above[root_a] = root_b
             taken.append(edge)
@@ -194,8 +194,8 @@ def on_path(offsets: I64, position: I64, free: Bool, end: Bool) -> Bool:
     ways = np.zeros(free.size, dtype=np.int64)  # the number of open ways out of each cell
     beyond = np.zeros(free.size, dtype=np.int64)  # the exclusive or of the cells at their ends: of the only one, itself
     for near, far in ((right, right + 1), (down, down + width[down])):
-        joined = free[far]
-        here, there = near[joined], far[joined]
+        is_free = free[far]
+        here, there = near[is_free], far[is_free]
         for a, b in ((here, there), (there, here)):  # neither has a cell twice
             ways[a] += 1
             beyond[a] ^= b

@@ -78,7 +78,7 @@ def _dihedral(n: int) -> Group:
     """The symmetries of a regular polygon with n corners: the rotations r^k, then the reflections s r^k."""
     flip, turn = np.divmod(np.arange(2 * n), n)
     turns = (turn + np.where(flip, -turn[:, None], turn[:, None])) % n  # r^a s = s r^-a
-    names = [f"{kind}{k}" for kind in ("r", "sr") for k in range(n)]
+    names = [f"{prefix}{k}" for prefix in ("r", "sr") for k in range(n)]
     return Group(names, n * (flip[:, None] ^ flip) + turns)
 
 

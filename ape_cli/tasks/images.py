@@ -183,7 +183,7 @@ class Images(FixedRows[SplitImages]):
 def _digests(part: LabelledImages, seed: int) -> list[bytes]:
     """A hash of each image's pixels, keyed by a seed."""
     key = seed.to_bytes(8, "little")
-    return [hashlib.blake2b(one.tobytes(), key=key, digest_size=16).digest() for one in part.pixels]
+    return [hashlib.blake2b(image.tobytes(), key=key, digest_size=16).digest() for image in part.pixels]
 
 
 def _ordered(part: LabelledImages, seed: int) -> tuple[LabelledImages, list[bytes]]:
@@ -204,7 +204,7 @@ def _cut(part: LabelledImages, keys: list[bytes], of: int) -> tuple[tuple[Labell
 def _shuffled(pixels: np.ndarray) -> np.ndarray:
     """The pixels of each image in an order that the image alone decides. uint8 [R, H, W, C] -> the same shape"""
     rows, height, width, channels = pixels.shape
-    digests = b"".join(hashlib.blake2b(one.tobytes(), digest_size=8, person=b"shuffled").digest() for one in pixels)
+    digests = b"".join(hashlib.blake2b(image.tobytes(), digest_size=8, person=b"shuffled").digest() for image in pixels)
     words = rng.bits(np.frombuffer(digests, "<u8").astype(np.uint64)[:, None], np.arange(height * width))
     order = np.argsort(words, axis=1, kind="stable")  # [R, H * W]
     flat = pixels.reshape(rows, height * width, channels)

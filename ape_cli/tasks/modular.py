@@ -127,7 +127,7 @@ def _evaluate(symbol: I64, modulus: int) -> I64:
     by its value: no other part of an expression has brackets around three symbols.
     """
     while (opening := np.flatnonzero((symbol[:-4] == modulus + OPEN) & (symbol[4:] == modulus + CLOSE))).size:
-        x, sign, y = (symbol[opening + place] for place in (1, 2, 3))
+        x, sign, y = (symbol[opening + offset] for offset in (1, 2, 3))
         symbol[opening] = np.choose(sign - modulus, [x + y, x - y, x * y]) % modulus
         symbol = np.delete(symbol, (opening[:, None] + np.arange(1, 5)).ravel())
     return symbol

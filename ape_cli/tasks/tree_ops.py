@@ -70,10 +70,10 @@ class TreeOps(UniqueTrees):
         symbol = FIRST_SYMBOL + self._unique(offsets, leaf, rng.child(key, "symbols"))
         pointed = self.point(offsets, leaf, rng.child(key, "node"))
         op = self.choose(rng.child(key, "operator"))
-        one_each, one = np.arange(depth.size + 1), np.ones_like(depth)
-        operator = (one_each, one, FIRST_SYMBOL + self.leaves + self.operators + op)
+        one_per_row, ones = np.arange(depth.size + 1), np.ones_like(depth)
+        operator = (one_per_row, ones, FIRST_SYMBOL + self.leaves + self.operators + op)
         tree = (offsets, trees.graft(heap, 3, self.branching), symbol)
-        cut, position, symbols = ragged.beside(operator, (one_each, 2 * one, symbol[pointed]), tree)
+        cut, position, symbols = ragged.beside(operator, (one_per_row, 2 * ones, symbol[pointed]), tree)
         return Source(cut, position, symbols, depth, op, chosen=heap[pointed])
 
     def point(self, offsets: I64, leaf: Bool, key: U64) -> I64:

@@ -104,8 +104,8 @@ class TreeQuery(UniqueTrees):
         op = rng.below(rng.child(key, "operator"), 4)
         addressed, chosen = self._question(heap, offsets, leaf, op, rng.child(key, "node"))
         counts, chain, chain_symbol = self._addresses(heap, symbol, addressed)
-        one_each, one, first = np.arange(depth.size + 1), np.ones_like(depth), self._first_operator
-        query = (one_each, one, first + op), (one_each, 2 * one, (first + 4) * one)
+        one_per_row, ones, first = np.arange(depth.size + 1), np.ones_like(depth), self._first_operator
+        query = (one_per_row, ones, first + op), (one_per_row, 2 * ones, (first + 4) * ones)
         tree = (offsets, trees.graft(heap, 3, self.branching), symbol)
         cut, position, symbols = ragged.beside(*query, (ragged.offsets_of(counts), chain, chain_symbol), tree)
         return Source(cut, position, symbols, depth, op, chosen)
@@ -119,9 +119,9 @@ class TreeQuery(UniqueTrees):
         k, first, nodes = self.branching, offsets[:-1], np.diff(offsets)
         word = rng.bits(key[:, None], np.arange(5))
         parent = op == PARENT
-        one = first + parent + rng.below(word[:, 0], nodes - parent)  # the root is the first node of its tree
-        addressed = np.stack([one, np.full_like(one, -1)], axis=1)
-        chosen = heap[one]
+        node = first + parent + rng.below(word[:, 0], nodes - parent)  # the root is the first node of its tree
+        addressed = np.stack([node, np.full_like(node, -1)], axis=1)
+        chosen = heap[node]
         chosen[parent] = Tree(k).ancestor(chosen[parent], 1)
         two = np.flatnonzero(op == ANCESTOR)
         inner = np.flatnonzero(~leaf)

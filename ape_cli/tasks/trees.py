@@ -115,8 +115,8 @@ def _query(rows: TreeRows) -> Sides:
     step, of = ragged.indices_of(chain), ragged.rows_of(chain)
     branch = tree.branch(tree.ancestor(whole.position[node][of], steps[of] - 1 - step))
     first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
-    one_each, one = np.arange(nodes.size + 1), np.ones_like(nodes)
-    query = (one_each, one, first * one), (one_each, 2 * one, (first + 1) * one)
+    one_per_row, ones = np.arange(nodes.size + 1), np.ones_like(nodes)
+    query = (one_per_row, ones, first * ones), (one_per_row, 2 * ones, (first + 1) * ones)
     path = (chain, trees.graft(tree.level_start(step + 1), 2, k), first + 2 + branch)
     nodes_below = (forest.offsets, trees.graft(whole.position, 3, k), whole.symbol)
     return Tokens(*ragged.beside(*query, path, nodes_below)), target

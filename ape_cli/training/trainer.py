@@ -89,10 +89,10 @@ class Trainer:
                     raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
             self.scoring_options = experiment.batch_options()
             self.training_options = experiment.batch_options(training=True)
-            if self.on_gpu and config.kind == "sequence":
+            if self.on_gpu and config.modality == "sequence":
                 self.training_options = replace(self.training_options, padding=few_lengths)
             # only for images; its accuracy is recorded and decides nothing
-            self.test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
+            self.test = data.split("test") if config.modality == "image" and data.manifest.plan.rows["test"] else None
             new = Progress(schedule=schedule(config, self.train))
             self.model = of_experiment(experiment).to(device)
             if execution.compiled:

@@ -47,7 +47,7 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
     monkeypatch.setattr(position, "load", lambda name: kind)
     request = ExperimentSpec(preset="tiny", scheme="kind", structure=wanted, order=order)
     chosen = find_dataset(request, tmp_path)
-    assert (chosen.kind, chosen.task, chosen.missing) == ("sequence", task, True)
+    assert (chosen.modality, chosen.task, chosen.missing) == ("sequence", task, True)
     assert order in (None, chosen.order)
     assert chosen.folder.name == (f"{task}-{chosen.order}-tiny" if chosen.order else f"{task}-tiny")
     assert task in caplog.messages[0]

@@ -34,10 +34,10 @@ def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
 
 def test_options_reach_the_map(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = experiment.of(resolve("randomised", maximum=99), words).batch_options().positions
-    assert (drawn.sampler.maximum, drawn.seed, drawn.joined) == (99, 42, False)
+    assert (drawn.sampler.maximum, drawn.seed, drawn.decoder_only) == (99, 42, False)
     decoder = experiment.of(resolve("offset", model="decoder", scheme="learned"), words).batch_options()
     assert decoder.decoder_only
-    assert decoder.positions.joined
+    assert decoder.positions.decoder_only
     assert experiment.of(resolve("plain"), words).batch_options() == BatchOptions(words.structure)
     with pytest.raises(UsageError, match="unknown setting"):
         resolve("plain", maximum=3)

@@ -47,12 +47,12 @@ FIRE with positions rounded to the dtype of its weights
   + self.c.abs()
 KERPLE's r1 and r2 exchanged
   Kerple.coefficients  position/test_kerple.py::test_terms_of_another_implementation
-  - one, two = wide(self.free)
-  + two, one = wide(self.free)
+  - first, second = wide(self.free)
+  + second, first = wide(self.free)
 KERPLE in 16 bits, which cannot hold far distances
   Kerple.coefficients  position/test_half.py::test_hooks_at_far_positions
-  - one, two = wide(self.free)
-  + one, two = self.free
+  - first, second = wide(self.free)
+  + first, second = self.free
 KERPLE as a bonus
   Kerple.terms.term  position/test_kerple.py::test_terms_of_another_implementation
   - -r1
@@ -67,12 +67,12 @@ KERPLE's logarithm without 1, which is infinite at distance 0
   + (r2 * distance).log()
 KERPLE's power without its upper bound of 2
   Kerple.coefficients  position/test_kerple.py::test_coefficients_stay_in_their_bounds_and_keep_a_gradient
-  - 2 * two.sigmoid()
-  + two.exp()
+  - 2 * second.sigmoid()
+  + second.exp()
 KERPLE's coefficients cut off, so that they lose their gradient
   Kerple.coefficients  position/test_kerple.py::test_coefficients_stay_in_their_bounds_and_keep_a_gradient
-  - one.exp()
-  + one.exp().clamp(min=0.01)
+  - first.exp()
+  + first.exp().clamp(min=0.01)
 KERPLE with the same coefficients in all heads
   Kerple.__init__  position/test_kerple.py::test_coefficients_start_as_in_the_release
   - torch.rand(2, shape.heads, generator=shape.generator)

@@ -7,8 +7,8 @@ from tests.mistakes._mistake import read
 MISTAKES = read("""
 sinusoids of the first position for all tokens
   Sinusoidal.vectors  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
-  - sinusoids(each, self.shape.d_model // axes)
-  + sinusoids(each[:, :1], self.shape.d_model // axes)
+  - sinusoids(coordinates, self.shape.d_model // axes)
+  + sinusoids(coordinates[:, :1], self.shape.d_model // axes)
 rotary pairs along the heads instead of the channels
   _pairs  position/test_rope.py::test_heads_do_not_mix
   - pairs = x.unflatten(-1, (-1, 2))
@@ -138,12 +138,12 @@ the locality bias given to one scheme only
   + self.shape.decay == 1.0 or self.default_decay == 1.0
 a table of grids with columns before rows
   Sinusoidal.vectors  position/test_sinusoidal.py::test_a_grid_by_hand
-  - sinusoids(each, self.shape.d_model // axes)
-  + sinusoids(each.flip(-1), self.shape.d_model // axes)
+  - sinusoids(coordinates, self.shape.d_model // axes)
+  + sinusoids(coordinates.flip(-1), self.shape.d_model // axes)
 a table of grids whose axes all have the row's
   Sinusoidal.vectors  position/test_sinusoidal.py::test_a_grid_by_hand
-  - sinusoids(each, self.shape.d_model // axes)
-  + sinusoids(each[..., :1].expand_as(each), self.shape.d_model // axes)
+  - sinusoids(coordinates, self.shape.d_model // axes)
+  + sinusoids(coordinates[..., :1].expand_as(coordinates), self.shape.d_model // axes)
 a Euclidean distance without the square root
   Grid.straight  position/test_orthogonal_grid.py::test_distances_by_hand
   - return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5

@@ -98,8 +98,8 @@ an additional step of warm-up by the rounding of a product
   + math.ceil(config.warmup * steps)
 a gap between a source and its target, as padding in the middle of a row
   _without_gap  models/test_decoder.py::test_words_are_packed_without_a_gap
-  - place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
-  + place, gap = np.arange(most), (0 * lengths)[:, None]
+  - index, gap = np.arange(length), (source.shape[1] - lengths)[:, None]
+  + index, gap = np.arange(length), (0 * lengths)[:, None]
 positions of the target that begin again
   PositionReading.input_positions_of  models/test_decoder.py::test_words_are_packed_without_a_gap
   - return positions

@@ -19,14 +19,14 @@ positions drawn with a fixed seed in place of the run's
   + rng.rows(42, "position", rows)
 a draw of positions that is not put in order
   Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
-  - ordered[place <= last]
-  + ordered[place <= last][::-1]
+  - ordered[index <= last]
+  + ordered[index <= last][::-1]
 a draw of positions with repetition
   Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
 a draw of positions that prefers some of them
   Randomised.positions  data/position_maps/test_randomised.py::test_every_subset_is_equally_likely
-  - ordered[place <= last]
+  - ordered[index <= last]
   + ordered[first & (np.cumsum(first, axis=1) <= counts[:, None])]
 positions drawn from 0, which is that of SOS
   Randomised.positions  data/position_maps/test_randomised.py::test_the_draw_of_all_is_all

@@ -107,8 +107,8 @@ real positions that are rounded down
   + context.positions.long()
 mixed RoPE with one frame for all heads
   MixedRope.__init__  position/test_mixed_rope.py::test_frames_are_rotations_of_any_dimension
-  - random_orthogonal((shape.heads, len(each), len(each)), shape.generator)
-  + random_orthogonal((1, len(each), len(each)), shape.generator).repeat(shape.heads, 1, 1)
+  - random_orthogonal((shape.heads, len(axis_shares), len(axis_shares)), shape.generator)
+  + random_orthogonal((1, len(axis_shares), len(axis_shares)), shape.generator).repeat(shape.heads, 1, 1)
 mixed RoPE whose frames may be mirrored
   MixedRope.__init__  position/test_mixed_rope.py::test_frames_are_rotations_of_any_dimension
   - frame[..., -1] *= torch.linalg.det(frame)[:, None]

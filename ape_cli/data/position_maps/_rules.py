@@ -28,7 +28,7 @@ def _of_the_key(sampler: PositionSampler) -> None:
     """The positions of a row and their number depend on its key and the length of its source alone."""
     for rows, lengths in _batches(sampler):
         first, _ = _read(rows, lengths), _read(rows.of_epoch(3), lengths)
-        again = RowPositions(type(sampler)(**sampler._made_with), rows.seed, rows.joined)
+        again = RowPositions(type(sampler)(**sampler._made_with), rows.seed, rows.decoder_only)
         numbers = np.arange(len(lengths))
         others = {
             "later": _read(rows, lengths),
@@ -51,8 +51,8 @@ def _batches(sampler: PositionSampler) -> Iterator[tuple[RowPositions, I64]]:
 
     A map may refuse long rows with a `UsageError`. Then only short ones are measured.
     """
-    for joined in (False, True):
-        rows = RowPositions(sampler, 0, joined)
+    for decoder_only in (False, True):
+        rows = RowPositions(sampler, 0, decoder_only)
         for lengths in _LENGTHS:
             lengths.setflags(write=False)  # the batch still needs them
             try:
@@ -69,7 +69,7 @@ def _read(rows: RowPositions, sources: I64, numbers: I64 | None = None) -> list[
     """
     numbers = np.arange(len(sources)) if numbers is None else numbers
     counts = rows.counts(sources)
-    lengths = sources * (1 + rows.joined) if counts is None else counts
+    lengths = sources * (1 + rows.decoder_only) if counts is None else counts
     mask = np.arange(lengths.max()) < lengths[:, None]
     positions = rows.at(numbers, sources, np.arange(1, lengths.max() + 1)[None], mask)
     return [line[inside].tolist() for line, inside in zip(positions, mask, strict=True)]

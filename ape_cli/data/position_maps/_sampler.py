@@ -72,13 +72,13 @@ class PositionSampler(ABC):
 class RowPositions:
     """The map of a run. It gives the positions of each row, as a function of the seed, the epoch and the row.
 
-    `joined`: whether the model reads source and target as one sequence. `epoch`: None for the draw of validation and
-    evaluation.
+    `decoder_only`: whether the model reads source and target as one sequence. `epoch`: None for the draw of validation
+    and evaluation.
     """
 
     sampler: PositionSampler
     seed: int
-    joined: bool = False
+    decoder_only: bool = False
     epoch: int | None = None
 
     def of_epoch(self, epoch: int) -> RowPositions:
@@ -87,7 +87,7 @@ class RowPositions:
 
     def counts(self, sources: I64) -> I64 | None:
         """`PositionSampler.capacity` of some rows. Raises `ApeError` if the map returns something else."""
-        counts = self.sampler.capacity(sources, joined=self.joined)
+        counts = self.sampler.capacity(sources, joined=self.decoder_only)
         return None if counts is None else _int64(self.sampler, "capacity", counts, sources.shape)
 
     def room(self, sources: I64) -> I64 | None:
@@ -98,7 +98,7 @@ class RowPositions:
         counts = self.counts(sources)
         if counts is None:
             return None
-        return counts - sources if self.joined else counts + 1  # SOS of an encoder-decoder is at place 0
+        return counts - sources if self.decoder_only else counts + 1  # SOS of an encoder-decoder is at place 0
 
     def check(self, rows: I64, sources: I64, read: I64) -> None:
         """Check that there is a position for every token. Raises `UsageError` that names the row that lacks most.
@@ -108,10 +108,12 @@ class RowPositions:
         """
         counts = self.counts(sources)
         if counts is not None:
-            needed = read + sources if self.joined else np.maximum(read - 1, sources)
+            needed = read + sources if self.decoder_only else np.maximum(read - 1, sources)
             if (needed > counts).any():
                 worst = np.argmax(needed / np.maximum(counts, 1))
-                raise self.sampler.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
+                raise self.sampler.too_long(
+                    int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.decoder_only)
+                )
 
     def at(self, rows: I64, sources: I64, places: I64, mask: np.ndarray) -> I64:
         """The positions of tokens.
@@ -122,18 +124,18 @@ class RowPositions:
         """
         shape = (*mask.shape, *places.shape[2:])
         places = np.where(mask.reshape(mask.shape + (1,) * (places.ndim - 2)), places, 0)
-        most, sampler = int(places.max(initial=0)), self.sampler
+        length, sampler = int(places.max(initial=0)), self.sampler
         counts = self.counts(sources)
-        counts = np.full_like(sources, most) if counts is None else counts
-        drawn = _int64(sampler, "positions", sampler.positions(self._keys(rows), counts, most), (len(rows), most))
+        counts = np.full_like(sources, length) if counts is None else counts
+        drawn = _int64(sampler, "positions", sampler.positions(self._keys(rows), counts, length), (len(rows), length))
         table = np.pad(drawn, ((0, 0), (1, 0)))
         flat = places.reshape(len(rows), math.prod(shape[1:]))
         positions = np.take_along_axis(table, flat, axis=1)
-        greatest = sampler.greatest(most) if most else 0
+        greatest = sampler.greatest(length) if length else 0
         wrong = positions[(flat > 0) & ((positions < 1) | (positions > greatest))]
         if wrong.size:
             allowed = f"1 to {greatest} (`greatest`)"
-            raise user_parts.returns(sampler, "positions", f"position {wrong[0]} of {most} places", allowed)
+            raise user_parts.returns(sampler, "positions", f"position {wrong[0]} of {length} places", allowed)
         return positions.reshape(shape)
 
     def _keys(self, rows: I64) -> U64:

@@ -48,9 +48,9 @@ class Randomised(PositionSampler):
 
     def __init__(self, maximum: int = 2048, answer: int = 1) -> None:
         """Check the options."""
-        for name, value, most in (("maximum", maximum, _MOST), ("answer", answer, 1000)):
-            if not 1 <= value <= most:
-                raise UsageError(f"bad {name}", got=value, allowed=f"1 to {most:,}", fix="choose one of those")
+        for name, value, limit in (("maximum", maximum, _MOST), ("answer", answer, 1000)):
+            if not 1 <= value <= limit:
+                raise UsageError(f"bad {name}", got=value, allowed=f"1 to {limit:,}", fix="choose one of those")
         self.maximum, self.answer = maximum, answer
 
     def positions(self, keys: U64, counts: I64, most: int) -> I64:
@@ -70,10 +70,10 @@ class Randomised(PositionSampler):
             first = np.ones(ordered.shape, dtype=bool)  # whether it is the first of equal values
             first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
             enough = bool((first.sum(axis=1) >= counts).all())
-        place = np.where(first, order, length)  # where in the stream each value occurs first
-        last = np.take_along_axis(np.sort(place, axis=1), counts[:, None] - 1, axis=1)
+        index = np.where(first, order, length)  # where in the stream each value occurs first
+        last = np.take_along_axis(np.sort(index, axis=1), counts[:, None] - 1, axis=1)
         result = np.zeros((len(keys), max(length, most)), dtype=np.int64)
-        result[np.arange(result.shape[1]) < counts[:, None]] = ordered[place <= last]
+        result[np.arange(result.shape[1]) < counts[:, None]] = ordered[index <= last]
         return result[:, :most]
 
     def capacity(self, sources: I64, *, joined: bool) -> I64:
@@ -82,10 +82,10 @@ class Randomised(PositionSampler):
         Raises `UsageError` if a row needs more than there are.
         """
         counts = sources * (self.answer + joined)
-        if (most := int(counts.max(initial=0))) > self.maximum:
+        if (largest := int(counts.max(initial=0))) > self.maximum:
             what = "a row needs more positions than can be drawn"
             fix = "choose a larger `maximum`"
-            raise UsageError(what, got=f"{most:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)
+            raise UsageError(what, got=f"{largest:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)
         return counts
 
     def greatest(self, most: int) -> int:

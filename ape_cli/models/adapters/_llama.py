@@ -27,11 +27,11 @@ def own_options(config: Any) -> dict[str, Any]:
     left out, because a Llama does not read them either.
     """
     given = {name: value for name, value in config.rope_parameters.items() if value is not None}
-    scaling, kind = None, given.get("rope_type", "default")
-    if kind != "default":
-        read = {field.name for field in fields(SCALINGS[kind])} if kind in SCALINGS else set()
-        scaling = {"rope_type": kind} | {name: value for name, value in given.items() if name in read}
-        if kind == "yarn" and "factor" not in scaling:
+    scaling, rope_type = None, given.get("rope_type", "default")
+    if rope_type != "default":
+        read = {field.name for field in fields(SCALINGS[rope_type])} if rope_type in SCALINGS else set()
+        scaling = {"rope_type": rope_type} | {name: value for name, value in given.items() if name in read}
+        if rope_type == "yarn" and "factor" not in scaling:
             scaling["factor"] = config.max_position_embeddings / scaling["original_max_position_embeddings"]
     return {"interleaved": False, "base": float(given["rope_theta"]), "scaling": scaling}
 

@@ -59,11 +59,13 @@ def use_scheme(
         encoding = adapters.use_scheme(model, "alibi")
     """
     families: dict[str, Any] = {"llama": _llama, "t5": _t5}  # modules with the same functions
-    kind = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
-    family = families[pick("kind of model", kind, families)]
+    model_type = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
+    family = families[pick("kind of model", model_type, families)]
     width, heads, head_dim = family.sizes(model.config)
     if any(isinstance(part, Encoding) for part in model.modules()):
-        raise UsageError("the model already has a scheme", got=kind, fix="build the model again from its configuration")
+        raise UsageError(
+            "the model already has a scheme", got=model_type, fix="build the model again from its configuration"
+        )
     own = family.own_options(model.config)
     if own.keys() <= position.options(scheme).keys():
         options = own | options
@@ -71,9 +73,11 @@ def use_scheme(
     if installed.overrides("embed") and width != heads * head_dim:
         what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"
         raise UsageError(what, fix="choose a scheme that acts in attention (`ape schemes`)")
-    if installed.overrides("layer") or (installed.causal_only and kind == "t5"):
-        reason = installed.causal_only if kind == "t5" else "its layers have parameters that read the tokens"
-        raise UsageError(f"{scheme} cannot be put into this model: {reason}", got=kind, fix="choose another scheme")
+    if installed.overrides("layer") or (installed.causal_only and model_type == "t5"):
+        reason = installed.causal_only if model_type == "t5" else "its layers have parameters that read the tokens"
+        raise UsageError(
+            f"{scheme} cannot be put into this model: {reason}", got=model_type, fix="choose another scheme"
+        )
     weight = next(model.parameters())
     if weight.is_meta and installed.state_dict():
         what = f"{scheme} has parameters, whose initial values would be lost with a model that has no weights yet"

@@ -25,7 +25,7 @@ def batches(
     """The batches of a split, with a map or without one."""
     rows = data.split(split)
     assert isinstance(rows, Split)
-    joined = found is not None and found.joined
+    joined = found is not None and found.decoder_only
     return list(rows.batches(size, **({"positions": found, "decoder_only": joined} | more)))
 
 
