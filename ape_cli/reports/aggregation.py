@@ -269,10 +269,10 @@ def draw(drawing: Drawing) -> pl.DataFrame | None:
     """
     options: dict[str, Any] = {"sizes": drawing.sizes} if drawing.sizes else {}
     try:
-        kind = tasks.load(drawing.task)
-        if options.keys() - tasks.options_of(kind) or drawing.code not in (None, plugins.digest(kind)):
+        task_class = tasks.load(drawing.task)
+        if options.keys() - tasks.options_of(task_class) or drawing.code not in (None, plugins.digest(task_class)):
             return None
-        with user_parts.explained(kind):
+        with user_parts.explained(task_class):
             task = replace(tasks.recorded(drawing.task, drawing.order, json.loads(drawing.parameters)), **options)
             cost = max(1, task.mean_tokens + task.mean_target_tokens)
             if drawing.rows * cost > _MOST_TOKENS:
@@ -303,14 +303,14 @@ def _agrees(rows: pl.DataFrame, recorded: pl.DataFrame) -> bool:
     return _counts(rows, "size").equals(recorded.select("size", *COUNTS))
 
 
-def counted(values: pl.DataFrame, part: str, known: Rows) -> pl.DataFrame:
+def counted(values: pl.DataFrame, part: str, drawn: Rows) -> pl.DataFrame:
     """Replace the `rows` and `tokens` of lines of evaluations by those of distinct rows, if these are known.
 
     `part` is the column that the evaluations are divided by. `distinct` says whether they are known.
     """
     counts = {
         fingerprint: _counts(rows.unique([part, "source"], keep="first", maintain_order=True), part)
-        for fingerprint, rows in known.items()
+        for fingerprint, rows in drawn.items()
         if rows is not None
     }
     values = values.with_columns(distinct=pl.col("fingerprint").is_in(list(counts)))
@@ -325,7 +325,7 @@ def _counts(rows: pl.DataFrame, part: str) -> pl.DataFrame:
     return rows.group_by(part).agg(pl.len().cast(pl.Int64).alias("rows"), pl.col("tokens").sum()).sort(part)
 
 
-def without_repetition(lines: Collection[tuple[Any, ...]], size: int, known: Rows) -> list[str]:
+def without_repetition(lines: Collection[tuple[Any, ...]], size: int, drawn: Rows) -> list[str]:
     """The fingerprints of the datasets that are pooled at a size, so that no row counts twice.
 
     `lines` describe the datasets that have rows of this size: the number of rows, whether it is the training data, the
@@ -337,7 +337,7 @@ def without_repetition(lines: Collection[tuple[Any, ...]], size: int, known: Row
     taken = list[str]()
     sources: pl.Series | None = pl.Series(dtype=pl.UInt64)  # None: unknown
     for _, _, _, fingerprint in sorted(lines, key=lambda line: (-line[0], not line[1], *line[2:])):
-        rows = known[fingerprint]
+        rows = drawn[fingerprint]
         of_size = None if rows is None else rows.filter(size=size)["source"].unique()
         if taken and (sources is None or of_size is None or of_size.is_in(sources.implode()).any()):
             continue

@@ -292,8 +292,8 @@ def action_of(scheme: Scheme, sized: Callable[[int], Scheme] | None = None) -> A
     """
     if scheme.overrides("logits"):
         return on_content(scheme)
-    if any(map(scheme.overrides, ("rotate", "representation"))) and (found := on_queries_and_keys(scheme)):
-        return found
+    if any(map(scheme.overrides, ("rotate", "representation"))) and (action := on_queries_and_keys(scheme)):
+        return action
     if hasattr(scheme, "stack"):
         return on_stacks(scheme)
     if scheme.overrides("embed"):

@@ -123,8 +123,8 @@ def planes(skew: Tensor) -> tuple[Tensor, Tensor]:
     T has the blocks [[0, -t], [t, 0]]. The eigenvalues of S have to be distinct. [..., K, K] -> [..., K/2], [..., K, K]
     """
     size = skew.shape[-1]
-    values, found = torch.linalg.eigh(1j * skew.to(torch.complex128))
-    angles, chosen = values[..., size // 2 :], found[..., size // 2 :] * 2**0.5  # S a = t b, S b = -t a for a + i b
+    values, vectors = torch.linalg.eigh(1j * skew.to(torch.complex128))
+    angles, chosen = values[..., size // 2 :], vectors[..., size // 2 :] * 2**0.5  # S a = t b, S b = -t a for a + i b
     chosen = chosen * torch.exp(1j * torch.arange(1, size // 2 + 1))  # any phase; Q then has no eigenvalue near -1
     q = torch.stack([chosen.real, chosen.imag], dim=-1).flatten(-2)
     sign = torch.linalg.det(q).sign()

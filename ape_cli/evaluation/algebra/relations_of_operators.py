@@ -40,8 +40,8 @@ class _Grape(Scheme):
     def generator(self) -> Tensor:
         """The sum of all t_i L_i. -> [H, K, K]"""
         a, b = self.vectors[..., ::2], self.vectors[..., 1::2]  # [H, K, K/2]
-        each = torch.einsum("hki,hli->hikl", b, a) - torch.einsum("hki,hli->hikl", a, b)  # a is turned towards b
-        return torch.einsum("hi,hikl->hkl", self.angles, each)
+        generators = torch.einsum("hki,hli->hikl", b, a) - torch.einsum("hki,hli->hikl", a, b)  # a is turned towards b
+        return torch.einsum("hi,hikl->hkl", self.angles, generators)
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """exp(n (t_1 L_1 + ...)) x. [B, H, N, K] -> the same"""

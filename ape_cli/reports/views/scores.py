@@ -124,7 +124,7 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None
         axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
         for (y, cell), mean in zip(at.items(), means, strict=True):
             # the length of a line means nothing unless the axis begins at a score of 0
-            end = mean if along.low == 0 and along.least is None else along.high
+            end = mean if along.low == 0 and along.threshold is None else along.high
             axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **palette.LEAD)
             if cell.std:
                 axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
