@@ -238,7 +238,9 @@ def of_evaluations(registry: Registry, tables: EvaluationTables, chosen: pl.Data
     for key, counts in of_data.items():
         drawings = _drawings(lines[key], tables, counts, split)
         again = (once(whole(registry), draw, drawing, key=drawing) for drawing in drawings)
-        datasets[str(key[0])] = next((rows for rows in again if rows is not None and _agrees(rows, counts)), None)
+        wanted = counts.select("size", *COUNTS)  # drawn rows have to agree with what was recorded
+        agree = (rows for rows in again if rows is not None and _counts(rows, "size").equals(wanted))
+        datasets[str(key[0])] = next(agree, None)
     return datasets
 
 
@@ -296,11 +298,6 @@ def _columns(task: BaseTask, part: pa.Table) -> pl.DataFrame:
         pl.Series("source", task.sources(part)),
         tokens=(pl.col("target_ids").list.eval(pl.element() != PAD).list.sum() + int(closes)).cast(pl.Int64),
     )
-
-
-def _agrees(rows: pl.DataFrame, recorded: pl.DataFrame) -> bool:
-    """Whether drawn rows have the sizes, and at each size the rows and tokens, that were recorded."""
-    return _counts(rows, "size").equals(recorded.select("size", *COUNTS))
 
 
 def counted(values: pl.DataFrame, part: str, drawn: Rows) -> pl.DataFrame:

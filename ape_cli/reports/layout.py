@@ -67,8 +67,8 @@ def label(
         of_preset=pl.format(", preset {}", "preset") if several else pl.lit(""),
     )
     cells = pl.concat([_named(group, settings) for group in cells.partition_by(*table, maintain_order=True)])
-    places = [(*(x[k] for k in TABLE), column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
-    cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
+    sort_keys = [(*(x[k] for k in TABLE), column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
+    cells = cells[sorted(range(cells.height), key=sort_keys.__getitem__)].with_row_index("rank")
     placed = cells.select(*keys, *_PLACED).join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
     return placed.join(_told(placed, settings), on=["configuration", "variant", "split"], maintain_order="left")
 

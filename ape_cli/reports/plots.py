@@ -288,7 +288,9 @@ def lines(
         across = min(3, len(panels))
         down = -(-len(panels) // across)
         chosen = chosen or palette.looks(_rows(panels))
-        upright = _upright(panels, axis, unit)
+        scores = [panel.lines[name].drop_nulls() for panel in panels for name in ("mean", "least", "most")]
+        scores += [test.drop_nulls() for panel in panels if (test := _tested(panel)) is not None]
+        upright = scale(axis, unit, list(itertools.chain.from_iterable(scores)))
         counts = [text for panel in panels for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
         legend = palette.Legend(_explained(panels, chosen), max(across, 2) * palette.PANEL[0])
@@ -308,13 +310,6 @@ def lines(
                 axes.tick_params(labelleft=False)
         legend.put(figure)
     return figure
-
-
-def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
-    """The y axis of all panels."""
-    scores = [panel.lines[name].drop_nulls() for panel in panels for name in ("mean", "least", "most")]
-    scores += [test.drop_nulls() for panel in panels if (test := _tested(panel)) is not None]
-    return scale(axis, unit, list(itertools.chain.from_iterable(scores)))
 
 
 def _explained(panels: list[Panel], chosen: palette.Looks) -> list[Any]:

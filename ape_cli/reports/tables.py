@@ -182,8 +182,8 @@ def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
     seeds = sorted(set(lines["seeds"]))
     notes = [f"{settings(lines)}; {_over(seeds, interval, lines['metric'][0])}."]
     if untuned := lines.filter("untuned")["column"].unique(maintain_order=True).to_list():
-        places = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
-        notes.append(_UNTUNED.format(*places))
+        phrases = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
+        notes.append(_UNTUNED.format(*phrases))
     return notes + chosen_notes(lines)
 
 

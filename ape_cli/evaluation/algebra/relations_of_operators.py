@@ -202,7 +202,7 @@ RELATIONS = [
         _OF_BRANCHES,
         "its generator for one branch, at nodes along that branch",
         lambda seq, tree: put(tree.operators.free[0], _generator(seq.operators)),
-        places=_down_one_branch,
+        positions=_down_one_branch,
     ),
     Relation(_BLOCKS, _OF_AXES, "one generator for each axis, with planes within the blocks", _blocks_of_axes),
     Relation(_AXIAL, _OF_AXES, "angles base^(-2i/share), basis I", _frequencies_of_axes),

@@ -61,7 +61,7 @@ def places(structure: Structure, requested: dict[str, int | None]) -> I64:
 
 def names(at: I64) -> list[str]:
     """The name of each place: its position, or its coordinates with commas. int64 [N] or [N, C]"""
-    return [",".join(map(str, np.atleast_1d(place).tolist())) for place in at]
+    return [",".join(map(str, np.atleast_1d(position).tolist())) for position in at]
 
 
 def index_of(name: str, at: I64) -> int:
