@@ -361,14 +361,9 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
             low, mean, high = (upright.of(points[x].to_numpy()) for x in ("low_over_rows", "mean", "high_over_rows"))
             bars: dict[str, Any] = {"fmt": "none", "ecolor": chosen[str(row)].colour, "elinewidth": 0.7, "capsize": 2}
             axes.errorbar(points["x"].to_numpy(), mean, yerr=[abs(mean - low), abs(high - mean)], **bars)
-    count_style: dict[str, Any] = {
-        "transform": axes.get_xaxis_transform(),
-        "rotation": 90,
-        "ha": "center",
-        "va": "bottom",
-    }
+    style: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in _counts(panel.lines).items():
-        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **count_style)
+        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **style)
     axes.grid(visible=True, axis="y")
     steps = [1, 2, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=steps) if panel.multiples else MaxNLocator(5, integer=True))

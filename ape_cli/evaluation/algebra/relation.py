@@ -68,9 +68,7 @@ class Relation:
     fit: Callable[[Any, Any], None] | None = None
     compared: Literal["scores", "behind", "weights", "vectors"] = "scores"
     basis: Callable[[Any], Tensor] | None = None  # Q [H, K, K]: the general one gets Q' q and Q' k, as projections can
-    positions: Callable[[Structure], tuple[Tensor, Tensor]] | None = (
-        None  # positions for the special one and the general
-    )
+    positions: Callable[[Structure], tuple[Tensor, Tensor]] | None = None  # for the special one and the general
 
     def difference(self, change: Callable[[Scheme, Scheme], None] | None = None) -> float:
         """The greatest difference. `change`: what is done to the two schemes before they are compared."""

@@ -171,7 +171,9 @@ def check_attention(name: str) -> Iterator[Finding]:
     rules = list(check_rules("attention", name, made, attention.RULES))
     yield from rules
     for law, measure in OF_ATTENTION.items() if all(f.holds for f in rules) else ():
-        yield from _finding(Finding("attention", name, {}, None, law, _about(measure)), partial(_of_kind, made(), law))
+        yield from _finding(
+            Finding("attention", name, {}, None, law, _about(measure)), partial(_of_attention_type, made(), law)
+        )
 
 
 def check_rules(
@@ -243,7 +245,7 @@ def claims(scheme: Scheme, law: str) -> bool:
     return law not in CLAIMS or bool(getattr(scheme, CLAIMS[law]))
 
 
-def _of_kind(attention_type: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
+def _of_attention_type(attention_type: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in (
         () if law in attention_type.lacks else (1.0,) if attention_type.refuses_decay else _DECAYS.get(law, (1.0,))
