@@ -27,8 +27,8 @@ RESULTS = Path(__file__).parent / "results"
 
 def names() -> list[str]:
     """The names of all benchmarks, in alphabetical order."""
-    found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.ispkg)
-    return sorted(name for name in found if not name.startswith("_"))
+    modules = (module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.ispkg)
+    return sorted(name for name in modules if not name.startswith("_"))
 
 
 def machine() -> dict[str, Any]:
@@ -49,7 +49,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def one(name: str) -> None:
+def run_one(name: str) -> None:
     """Run a benchmark in this process. Print each row as a line of JSON as soon as it is known."""
     for row in importlib.import_module(f"benchmarks.{name}").measure():
         print(json.dumps(asdict(row)), flush=True)
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON file for the rows (default: results/MACHINE.json)")
     given = parser.parse_args()
     if given.one:
-        one(given.one)
+        run_one(given.one)
         return
     if wrong := set(given.names) - set(names()):
         parser.error(f"no such benchmark: {', '.join(sorted(wrong))} (available: {', '.join(names())})")

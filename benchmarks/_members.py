@@ -119,12 +119,12 @@ class Vmapped:
         """Take one optimiser step. -> [S]"""
         joined = Joined.of(batches)
 
-        def one(state: Any, source_ids: Tensor, mask: Tensor, input_ids: Tensor, labels: Tensor) -> Tensor:
+        def member_loss(state: Any, source_ids: Tensor, mask: Tensor, input_ids: Tensor, labels: Tensor) -> Tensor:
             read = (source_ids, joined.source_positions, mask, input_ids, joined.input_positions)
             return loss(functional_call(self.model, state, read), labels) / (labels != PAD).sum()
 
         state = (self.parameters, self.buffers)
-        losses = torch.vmap(one)(state, joined.source_ids, joined.source_mask, joined.input_ids, joined.labels)
+        losses = torch.vmap(member_loss)(state, joined.source_ids, joined.source_mask, joined.input_ids, joined.labels)
         return _step(self.optimiser, losses)
 
     def weights(self) -> dict[str, Tensor]:
@@ -238,9 +238,9 @@ _OF: dict[type[nn.Module], Any] = {nn.Linear: _Linears, nn.LayerNorm: _Norms, At
 
 def _together(members: Sequence[nn.Module]) -> Any:
     """One module that applies each member to its part [B, ...] of an input [S * B, ...]."""
-    found = _OF.get(type(members[0]))
-    if found is not None:
-        return found(members)
+    batched = _OF.get(type(members[0]))
+    if batched is not None:
+        return batched(members)
     together = copy.deepcopy(members[0])
     for name, _ in members[0].named_children():
         setattr(together, name, _together([getattr(m, name) for m in members]))

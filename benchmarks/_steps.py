@@ -25,9 +25,9 @@ _TASK = {"seq": "reverse", "tree(2)": "tree-rotate", "grid(2)": "grid-rotate"}
 
 def sequences(data: Dataset, name: str) -> Split:
     """A split of a dataset of sequences, not of images."""
-    found = data.split(name)
-    assert isinstance(found, Split)
-    return found
+    split = data.split(name)
+    assert isinstance(split, Split)
+    return split
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,20 @@ def task_of(expression: str) -> str:
 
 def sized(task: str, preset: str) -> BaseTask:
     """A task with the sizes of a preset."""
-    sizes, known = config.preset(preset).sizes, tasks.make(task).options
-    return tasks.make(task, **{k: v for k, v in sizes.items() if k in known})
+    sizes, options = config.preset(preset).sizes, tasks.make(task).options
+    return tasks.make(task, **{k: v for k, v in sizes.items() if k in options})
 
 
 def models_of(scheme: str) -> list[str]:
     """The models in which a scheme acts."""
-    return [one for one in config.MODELS if one == "decoder" or not position.load(scheme).causal_only]
+    return [model for model in config.MODELS if model == "decoder" or not position.load(scheme).causal_only]
 
 
 def batches_of(task: str, shape: Shape, expression: str, model: str = "encoder-decoder") -> list[SequenceBatch]:
     """Batches of rows of similar lengths, as in training. Their positions are read as `expression`."""
     made = sized(task, shape.preset)
-    found = Window.of(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
-    longest = np.argsort(np.maximum(found.source.length, found.target.length), kind="stable")
+    window = Window.of(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
+    longest = np.argsort(np.maximum(window.source.length, window.target.length), kind="stable")
     chosen = (
         np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]
     )  # neither the shortest nor the longest rows
@@ -81,7 +81,7 @@ def batches_of(task: str, shape: Shape, expression: str, model: str = "encoder-d
         parse_structure(made.structure), parse_structure(expression), decoder_only=model == "decoder"
     )
     size = shape.batch_size
-    return [collation.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
+    return [collation.collate(window, longest[i * size : (i + 1) * size], reading) for i in chosen]
 
 
 class Step:
@@ -113,8 +113,8 @@ class Step:
         batches = batches_of(task, shape, expression, model)
         if position.load(scheme).bounded:
             read = parse_structure(expression)
-            most = max(read.extent(at) for b in batches for at in b.places)
-            settled = settled.model_copy(update={"max_size": most})
+            largest = max(read.extent(at) for b in batches for at in b.places)
+            settled = settled.model_copy(update={"max_size": largest})
         torch.manual_seed(1)
         built = factory.build(settled, parse_structure(made.structure), len(made.id_names))
         self.model: SequenceModel = built.to(self.device)

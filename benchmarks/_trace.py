@@ -43,7 +43,7 @@ def traces(checkout: Path) -> dict[str, Any]:
 
     A figure is None if its part was not reached.
     """
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         first = ("train", "--scheme", SCHEMES[0], "--task", "tree-rotate", "--preset", "tiny", "--device", "cpu")
@@ -54,14 +54,14 @@ def traces(checkout: Path) -> dict[str, Any]:
         for scheme in SCHEMES:
             words = ("--data", str(data), "--preset", "tiny", "--device", "cpu", "--results", "results")
             parts = _traced(checkout, folder, "train", "--scheme", scheme, *words)
-            found |= _part(f"train, scheme {scheme}", parts, "begin", "step")
-            found |= _part(f"Parquet to logits, scheme {scheme}", parts, "rows", "logits")
+            measured |= _part(f"train, scheme {scheme}", parts, "begin", "step")
+            measured |= _part(f"Parquet to logits, scheme {scheme}", parts, "rows", "logits")
         report = ("report", "--format", "markdown", "--results")
-        found |= _part("one run to table", _traced(checkout, folder, *report, "one"), "begin", "end")
+        measured |= _part("one run to table", _traced(checkout, folder, *report, "one"), "begin", "end")
         if (checkout / "results" / "record").is_dir():
             parts = _traced(checkout, folder, *report, str(checkout / "results" / "record"))
-            found |= _part("results to table", parts, "evaluation", "end")
-    return found
+            measured |= _part("results to table", parts, "evaluation", "end")
+    return measured
 
 
 def _run(checkout: Path, folder: Path, command: list[str]) -> None:
@@ -86,7 +86,7 @@ def _part(name: str, kept: dict[str, Any], start: str, stop: str) -> dict[str, A
     marks = kept["marks"]
     if start in marks and stop in marks:
         part = kept["events"][marks[start] : marks[stop]]
-        entries = [(kind, file.partition(os.sep)[0]) for kind, file in part]
+        entries = [(event, file.partition(os.sep)[0]) for event, file in part]
         values = [*_passed(part), *_passed(entries)]
     else:
         values = [None] * len(_FIGURES)
@@ -95,8 +95,8 @@ def _part(name: str, kept: dict[str, Any], start: str, stop: str) -> dict[str, A
 
 def _passed(events: list[tuple[str, str]]) -> tuple[list[str], int]:
     """The places with a call, sorted, and the number of events in another place than the event before them."""
-    places = sorted({place for kind, place in events if kind == "call"})
-    return places, sum(a[1] != b[1] for a, b in pairwise(events))
+    locations = sorted({location for event, location in events if event == "call"})
+    return locations, sum(a[1] != b[1] for a, b in pairwise(events))
 
 
 class _Stop(BaseException):

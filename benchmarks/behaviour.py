@@ -122,8 +122,8 @@ class Snapshot:
         stdio: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 600}
         command = [sys.executable, *(word.replace("RESULTS", str(self.results)) for word in words)]
         done = subprocess.run(command, cwd=self.scratch, env=self.environment, check=False, **stdio)
-        for found, word in self.hidden.items():
-            exact = re.compile(rf"(?<![\w.]){re.escape(found)}(?!\w|\.\w)")
+        for value, word in self.hidden.items():
+            exact = re.compile(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\w)")
             done.stdout, done.stderr = exact.sub(word, done.stdout), exact.sub(word, done.stderr)
         if done.returncode and not wrong:
             raise RuntimeError(f"exit {done.returncode}: {done.stderr[-600:]}")
@@ -142,27 +142,27 @@ class Snapshot:
         """The files that `ape gen` writes: all images, or 300 rows of another task."""
         out = "data/" + "_".join(word.removeprefix("--").replace(",", "-") for word in words)
         rows = ["--n", "300", "--n-validation", "40", "--n-test", "40"] if words[0] != "images" else []
-        found = {"told": self.ape("gen", *words, *rows, "--out", out, "--json")}
+        outputs = {"told": self.ape("gen", *words, *rows, "--out", out, "--json")}
         for file in sorted(path for path in (self.scratch / out).rglob("*") if path.is_file()):
-            found[file.name] = sha(file.read_bytes()) if file.suffix == ".parquet" else text(file.read_text())
+            outputs[file.name] = sha(file.read_bytes()) if file.suffix == ".parquet" else text(file.read_text())
         manifest = json.dumps(settled((self.scratch / out / "manifest.json").read_text()), indent=1)
-        return found | {"manifest.json": text(manifest)}
+        return outputs | {"manifest.json": text(manifest)}
 
     def trained(self, launch: str, *words: str) -> list[dict[str, Any]]:
         """The new runs of a command: their JSON files, weights and history."""
         import polars
         import safetensors.torch
 
-        runs, found = self.scratch / "results" / "runs", list[dict[str, Any]]()
-        known = set(runs.glob("*"))
+        runs, records = self.scratch / "results" / "runs", list[dict[str, Any]]()
+        earlier = set(runs.glob("*"))
         self.python(*launch.split(), words[0], "--preset", "tiny", "--threads", "1", "--device", "cpu", *words[1:])
-        for folder in sorted(set(runs.glob("*")) - known):
+        for folder in sorted(set(runs.glob("*")) - earlier):
             run = {file.name: settled(file.read_text()) for file in folder.rglob("*.json")}
             tensors = safetensors.torch.load_file(folder / "model.safetensors")
             history = polars.read_parquet(folder / "history.parquet").drop("seconds").to_dicts()
-            found.append(run | {"weights": digest(tensors), "names": " ".join(sorted(tensors)), "history": history})
-        assert found, "no new run"
-        return found
+            records.append(run | {"weights": digest(tensors), "names": " ".join(sorted(tensors)), "history": history})
+        assert records, "no new run"
+        return records
 
     def record(self) -> dict[str, Any]:
         """Record all groups, and print a line on stderr for each command."""
@@ -195,22 +195,24 @@ def surface(results: str) -> dict[str, Any]:
 
     from ape_cli import attention, dataset, position, registry, tasks
 
-    found: dict[str, Any] = {"names": [position.names(), tasks.names(), attention.names()]}
-    found["runs"] = sha(registry.open(f"{results}/record").runs().write_csv().encode())
+    digests: dict[str, Any] = {"names": [position.names(), tasks.names(), attention.names()]}
+    digests["runs"] = sha(registry.open(f"{results}/record").runs().write_csv().encode())
     trees: list[dict[str, Any]] = [{"branching": 3, "depth_mean": 3}, {"sizes": (2, 4), "order": "depth"}]
     options = [*((name, {}) for name in tasks.names()), *itertools.product(SHORT["TREE"].split("|"), trees)]
     for name, given in options:
         try:
             task = tasks.make(name, **given)
-            tables = [task.sample(rows=range(300), split=one, seed=42) for one in ("train", "test")]
+            tables = [task.sample(rows=range(300), split=split, seed=42) for split in ("train", "test")]
         except Exception as error:  # a task that needs a file of the user
-            found[f"task {name} {given}"] = type(error).__name__
+            digests[f"task {name} {given}"] = type(error).__name__
             continue
-        found[f"task {name} {given}"] = [sha(f"{table.schema} {table.to_pydict()}".encode()) for table in tables]
+        digests[f"task {name} {given}"] = [sha(f"{table.schema} {table.to_pydict()}".encode()) for table in tables]
     n, x = torch.arange(1, 7), torch.linspace(-1, 1, 384).view(1, 6, 64)
     q, k = x.view(1, 4, 6, 16), x.cos().view(1, 4, 6, 16)
     places = {"grid(2)": torch.stack(((n + 2) // 3, (n + 2) % 3 + 1), -1), "seq*tree(2)": torch.stack((n, n), -1)}
-    for name, structure in ((one, read) for one in position.names() for read in READ.get(one, "seq").split("|")):
+    for name, structure in (
+        (scheme_name, read) for scheme_name in position.names() for read in READ.get(scheme_name, "seq").split("|")
+    ):
         torch.manual_seed(0)
         scheme = position.make(name, d_model=64, heads=4, structure=structure, max_size=8)
         context = scheme.context(places.get(structure, n)[None])
@@ -218,19 +220,19 @@ def surface(results: str) -> dict[str, Any]:
         content = scheme.layers[key](x) if key in scheme.layers else None
         scores = attention.logits(scheme, q, k, context, context, content=content)
         acted = {"embed": scheme.embed(x, context), "logits": scores}
-        found[f"scheme {name} {structure}"] = digest(scheme.state_dict() | acted)
+        digests[f"scheme {name} {structure}"] = digest(scheme.state_dict() | acted)
     for folder in sorted(Path("data").iterdir()):
         batches = itertools.islice(dataset.open(str(folder)).split("train").batches(64, seed=1), 4)
-        parts = [[one for one in vars(batch).values() if isinstance(one, torch.Tensor)] for batch in batches]
-        found[f"batches {folder}"] = [[digest({"": one}) for one in tensors] for tensors in parts]
-    return found
+        parts = [[tensor for tensor in vars(batch).values() if isinstance(tensor, torch.Tensor)] for batch in batches]
+        digests[f"batches {folder}"] = [[digest({"": tensor}) for tensor in tensors] for tensors in parts]
+    return digests
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """All values inside a value, each with its path. A text counts as one value. Notes are left out."""
     if isinstance(value, dict | list) and value and "lines" not in value:
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(one, f"{path} / {key}") if key != "note" else ()
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, f"{path} / {key}") if key != "note" else ()
     else:
         yield path, value
 
@@ -248,7 +250,7 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> int:
     told = [] if first["machine"] == second["machine"] else [f"two machines: {first['machine']}, {second['machine']}"]
     print(f"{'group':<12}{'values':>8}{'differ':>8}{'failed':>8}")
     for group in {**first["groups"], **second["groups"]}:
-        old, new = (dict(leaves(one["groups"].get(group, {}))) for one in (first, second))
+        old, new = (dict(leaves(snapshot["groups"].get(group, {}))) for snapshot in (first, second))
         why = {path: difference(old.get(path, "none"), new.get(path, "none")) for path in {**old, **new}}
         failed = [path for path in why if path.endswith(" / error")]
         differ = [path for path in why if why[path] and path not in failed]

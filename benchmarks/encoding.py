@@ -46,9 +46,11 @@ def _of_task(name: str, path: Path) -> Iterator[Row]:
     task = tasks.make(name)
     blocks = (range(first, min(first + _BLOCK, ROWS)) for first in range(0, ROWS, _BLOCK))
     table = pa.concat_tables(task.sample(rows=block, split="train", seed=42) for block in blocks).combine_chunks()
-    found: dict[str, dict[str, list[float]]] = {each: {"size": [], "write": [], "read": []} for each in (OURS, *OTHERS)}
+    measured: dict[str, dict[str, list[float]]] = {
+        encoding: {"size": [], "write": [], "read": []} for encoding in (OURS, *OTHERS)
+    }
     for turn in range(1 + ROUNDS):
-        for encoding in list(found)[:: 1 if turn % 2 else -1]:
+        for encoding in list(measured)[:: 1 if turn % 2 else -1]:
             write = time.perf_counter()
             with _writer(path, table.schema, encoding) as writer:
                 writer.write_table(table, row_group_size=parquet.ROW_GROUP)
@@ -59,10 +61,10 @@ def _of_task(name: str, path: Path) -> Iterator[Row]:
             end = time.perf_counter()
             if turn:  # the first one warms up
                 for what, value in (("size", path.stat().st_size), ("write", read - write), ("read", end - read)):
-                    found[encoding][what].append(value)
+                    measured[encoding][what].append(value)
     for encoding in OTHERS:
         for what, unit in (("size", "bytes"), ("write", "s"), ("read", "s")):
-            others, ours = found[encoding][what], found[OURS][what]
+            others, ours = measured[encoding][what], measured[OURS][what]
             low, ratio, high = quartiles([a / b for a, b in zip(others, ours, strict=True)])
             absolute = {f"{encoding} {unit}": statistics.median(others), f"{OURS} {unit}": statistics.median(ours)}
             yield Row(f"{name}, {what}: {encoding} / {OURS}", ratio, low=low, high=high, absolute=absolute)

@@ -130,11 +130,11 @@ def _processes(shape: Shape, root: Path, cores: int) -> Row:
     count = min(cores, len(_SEEDS))
     _data(shape, "reverse", root)  # generated before the processes start, which all need it
     steps = 8 * _STEPS[shape.preset]
-    many, one = [], []
+    several, single = [], []
     for _ in range(3):
-        many.append(sum(steps / s for s in _alone(count, _seconds, shape, root, cores // count, steps)))
-        one.append(sum(steps / s for s in _alone(1, _seconds, shape, root, cores, steps)))
-    pair = pair_of(many, one)
+        several.append(sum(steps / s for s in _alone(count, _seconds, shape, root, cores // count, steps)))
+        single.append(sum(steps / s for s in _alone(1, _seconds, shape, root, cores, steps)))
+    pair = pair_of(several, single)
     what = f"steps a second, {count} processes of {cores // count} / one of {cores} threads ({shape.name})"
     absolute = {"processes steps/s": pair.a, "one steps/s": pair.b}
     return Row(what, pair.ratio, at_least=True, low=pair.low, high=pair.high, absolute=absolute)
@@ -220,7 +220,7 @@ def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     """The models of a configuration for each seed, without dropout."""
     plain = ExperimentSpec(preset=shape.preset, scheme=scheme, set={"dropout": 0.0}).config("sequence")
     settled = [experiment.complete(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
-    built = [factory.build(each, data.structure, data.ids) for each in settled]
+    built = [factory.build(config, data.structure, data.ids) for config in settled]
     return [model for model in built if isinstance(model, Transformer)]
 
 

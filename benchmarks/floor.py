@@ -33,8 +33,8 @@ def measure() -> Iterator[Row]:
     torch.set_num_threads(1)
     memory = _bytes_per_second()
     gflops: dict[str, float] = {}
-    for one in speed.measure(CPU):
-        gflops[one.precision] = max(one.gflops, gflops.get(one.precision, 0.0))
+    for measured in speed.measure(CPU):
+        gflops[measured.precision] = max(measured.gflops, gflops.get(measured.precision, 0.0))
     for shape, bar in SHAPES:
         for name in ("rope", "orthogonal-seq"):
             for precision in ("fp32", "bf16"):

@@ -80,5 +80,5 @@ def check(ours: Step, theirs: Step) -> None:
     batch = ours.batches[0]
     at = batch.source_positions
     q = torch.randn(at.shape[0], ours.model.scheme.shape.heads, at.shape[1], ours.model.scheme.shape.head_dim)
-    one, other = (s.model.scheme.rotate(q, s.model.scheme.context(at), "query") for s in (ours, theirs))
-    assert torch.allclose(one, other, atol=1e-3), "the two are not the same scheme"
+    first, second = (s.model.scheme.rotate(q, s.model.scheme.context(at), "query") for s in (ours, theirs))
+    assert torch.allclose(first, second, atol=1e-3), "the two are not the same scheme"

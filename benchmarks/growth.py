@@ -37,16 +37,16 @@ def measure() -> Iterator[Row]:
     """The growth of every scheme, by length and by depth. Writes the plot at the end."""
     tune()
     torch.set_num_threads(1)
-    found: dict[str, dict[str, list[float]]] = {"length": {}, "depth": {}}
+    measured: dict[str, dict[str, list[float]]] = {"length": {}, "depth": {}}
     sizes = {"length": LENGTHS, "depth": DEPTHS}
     for axis, values in sizes.items():
         names = [n for n in position.names() if reads(n, axis)]
         for name in ["none", *(n for n in names if n != "none")]:
-            found[axis][name] = [seconds_per_token(name, axis, size) for size in values]
+            measured[axis][name] = [seconds_per_token(name, axis, size) for size in values]
             if name == "none":
                 continue
-            yield from rows(name, axis, values, found[axis][name], found[axis]["none"])
-    plot(found, sizes)
+            yield from rows(name, axis, values, measured[axis][name], measured[axis]["none"])
+    plot(measured, sizes)
 
 
 def rows(name: str, axis: str, sizes: Sequence[int], ours: list[float], plain: list[float]) -> Iterator[Row]:
@@ -107,7 +107,7 @@ def caterpillar(depth: int) -> torch.Tensor:
     return torch.tensor(heap)
 
 
-def plot(found: dict[str, dict[str, list[float]]], sizes: Mapping[str, Sequence[int]]) -> None:
+def plot(measured: dict[str, dict[str, list[float]]], sizes: Mapping[str, Sequence[int]]) -> None:
     """Write the plot: one panel for lengths and one for depths, with logarithmic axes."""
     import matplotlib as mpl
 
@@ -117,7 +117,7 @@ def plot(found: dict[str, dict[str, list[float]]], sizes: Mapping[str, Sequence[
 
     figure, panels = pyplot.subplots(1, len(sizes), figsize=(11, 5))
     for panel, (axis, values) in zip(panels, sizes.items(), strict=True):
-        for name, seconds in found[axis].items():
+        for name, seconds in measured[axis].items():
             style = {"color": "black", "linewidth": 2.5} if name == "none" else {}
             panel.plot(values, [1e6 * s for s in seconds], marker="o", markersize=3, label=name, **style)
         panel.set(xscale="log", yscale="log", xlabel=axis, ylabel="µs a token, forward and backward")

@@ -98,7 +98,7 @@ def products(a: Tensor, b: Tensor) -> Callable[[], None]:
 def timed(size: Size) -> Measured:
     """The least time by each library, in turn, with the compilation of a new shape by oneDNN shared by its uses."""
     compute = products(*size.factors(size.rows))
-    least = [math.inf, math.inf]
+    shortest = [math.inf, math.inf]
     for turn in range(2 * ROUNDS):
         which = turn % 2
         with by_onednn() if which else nullcontext():
@@ -107,10 +107,10 @@ def timed(size: Size) -> Measured:
             while True:
                 start = time.perf_counter()
                 compute()
-                least[which] = min(least[which], (now := time.perf_counter()) - start)
+                shortest[which] = min(shortest[which], (now := time.perf_counter()) - start)
                 if now > end:
                     break
-    return Measured(size, least[0], least[1] + compiling(size) / USES[size.kind])
+    return Measured(size, shortest[0], shortest[1] + compiling(size) / USES[size.kind])
 
 
 def compiling(size: Size) -> float:
@@ -128,14 +128,14 @@ def compiling(size: Size) -> float:
     return max(0.0, statistics.median(extra))
 
 
-def chosen(found: list[Measured]) -> tuple[float, float]:
+def chosen(measured: list[Measured]) -> tuple[float, float]:
     """The number of multiplications from which on no product is slower by oneDNN, and the gain of this rule."""
     best = math.inf
-    for one in sorted(found, key=lambda one: -one.size.multiplications):
-        if one.usual < NO_SLOWER * one.onednn:
+    for product in sorted(measured, key=lambda product: -product.size.multiplications):
+        if product.usual < NO_SLOWER * product.onednn:
             break
-        best = one.size.multiplications
-    ratios = [one.usual / one.onednn if one.size.multiplications >= best else 1.0 for one in found]
+        best = product.size.multiplications
+    ratios = [product.usual / product.onednn if product.size.multiplications >= best else 1.0 for product in measured]
     gain = statistics.geometric_mean(ratios)
     return (best, gain) if gain >= GAIN else (math.inf, 1.0)
 
@@ -148,14 +148,14 @@ def measure() -> Iterator[Row]:
     torch.manual_seed(1)
     every = list(sizes())
     for kind in Rule.__dataclass_fields__:
-        found = []
-        for size in (one for one in every if one.kind == kind):
-            found.append(timed(size))
+        measured = []
+        for size in (size for size in every if size.kind == kind):
+            measured.append(timed(size))
             operations = 6e-9 * size.multiplications
-            speeds = {f"{usual_library()} GFLOP/s": operations / found[-1].usual}
-            speeds |= {"oneDNN GFLOP/s": operations / found[-1].onednn, "million": size.multiplications / 1e6}
-            yield Row(f"{kind}: {size.name}", found[-1].usual / found[-1].onednn, absolute=speeds)
-        least, gain = chosen(found)
+            speeds = {f"{usual_library()} GFLOP/s": operations / measured[-1].usual}
+            speeds |= {"oneDNN GFLOP/s": operations / measured[-1].onednn, "million": size.multiplications / 1e6}
+            yield Row(f"{kind}: {size.name}", measured[-1].usual / measured[-1].onednn, absolute=speeds)
+        limit, gain = chosen(measured)
         used = getattr(rule(), kind)
-        texts = [f"from {one / 1e6:.2g} million" if one < math.inf else "never" for one in (least, used)]
+        texts = [f"from {count / 1e6:.2g} million" if count < math.inf else "never" for count in (limit, used)]
         yield Row(f"{kind}: oneDNN {texts[0]} (ape: {texts[1]})", gain)

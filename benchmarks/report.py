@@ -89,11 +89,11 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
     made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
     generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
     chosen = ExperimentSpec(preset="tiny", scheme=scheme, set={"steps": 1}).config("sequence")
-    found = trial.run_trial(
+    outcome = trial.run_trial(
         experiment.of(chosen, open_dataset(folder)), open_registry(work / "few"), Execution(torch.device("cpu"))
     )
-    kept = (found.run.folder / "eval").iterdir()
-    return found.run.read().model_dump(mode="json"), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
+    kept = (outcome.run.folder / "eval").iterdir()
+    return outcome.run.read().model_dump(mode="json"), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
 
 
 def _write(path: Path, value: dict) -> str:

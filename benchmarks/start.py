@@ -25,8 +25,8 @@ app()
 def measure() -> Iterator[Row]:
     """The ratio of `ape --help`, and that of the smallest typer application."""
     imports = [sys.executable, "-c", "import typer, rich"]
-    least = [sys.executable, "-c", _LEAST, "--help"]
-    times = [[process(command).wall for command in (ape("--help"), imports, least)] for _ in range(16)][1:]
+    smallest = [sys.executable, "-c", _LEAST, "--help"]
+    times = [[process(command).wall for command in (ape("--help"), imports, smallest)] for _ in range(16)][1:]
     ours, theirs, others = ([row[i] for row in times] for i in range(3))
     pair = pair_of(ours, theirs)
     absolute = {"ape --help s": pair.a, "import typer, rich s": pair.b}

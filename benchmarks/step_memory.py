@@ -37,13 +37,13 @@ def measure() -> Iterator[Row]:
                 if (name, decay) == ("none", 1.0):
                     continue
                 step = Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE, model=model)
-                found = peak(step)
+                memory = peak(step)
                 bias = "" if decay == 1.0 else f", locality bias {decay:g}"
                 yield Row(
                     what=f"{name} on {expression}; {shape.name}{bias}",
-                    value=found / plain[key],
+                    value=memory / plain[key],
                     bar=1.3,
-                    absolute={f"{name} MiB": found / MIB, "none MiB": plain[key] / MIB},
+                    absolute={f"{name} MiB": memory / MIB, "none MiB": plain[key] / MIB},
                 )
 
 
@@ -61,9 +61,9 @@ def peak(step: Step) -> int:
         return torch.cuda.max_memory_allocated()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         step(longest)
-    held, most = 0, 0
+    held, highest = 0, 0
     for event in record.profiler.kineto_results.events():
         if event.name() == "[memory]":
             held += event.nbytes()
-            most = max(most, held)
-    return standing + most
+            highest = max(highest, held)
+    return standing + highest

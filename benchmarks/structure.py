@@ -108,13 +108,15 @@ class Package:
 
     def definitions(self) -> list[tuple[str, ast.ClassDef | Function]]:
         """The public classes, functions and methods, each with its place and name, FILE:LINE NAME."""
-        found: list[tuple[str, ast.ClassDef | Function]] = []
+        definitions: list[tuple[str, ast.ClassDef | Function]] = []
         for name, tree in self.trees.items():
             for node in _public(tree):
-                found.append((f"{self._at(name, node)} {node.name}", node))
+                definitions.append((f"{self._at(name, node)} {node.name}", node))
                 inner = _public(node) if isinstance(node, ast.ClassDef) else []
-                found += [(f"{self._at(name, n)} {node.name}.{n.name}", n) for n in inner if isinstance(n, Function)]
-        return found
+                definitions += [
+                    (f"{self._at(name, n)} {node.name}.{n.name}", n) for n in inner if isinstance(n, Function)
+                ]
+        return definitions
 
     def aliases(self) -> set[str]:
         """The names of type aliases of NDArray."""
@@ -124,11 +126,11 @@ class Package:
     def errors(self) -> set[str]:
         """The names of ApeError, of its subclasses, and of the functions that return one of these."""
         every = [node for tree in self.trees.values() for node in ast.walk(tree)]
-        found, before = {"ApeError"}, set[str]()
-        while found != before:
-            before = set(found)
-            found |= {n.name for n in every if isinstance(n, ast.ClassDef) and before & set(map(_last, n.bases))}
-        return found | {n.name for n in every if isinstance(n, Function) and _last(n.returns) in found}
+        names, before = {"ApeError"}, set[str]()
+        while names != before:
+            before = set(names)
+            names |= {n.name for n in every if isinstance(n, ast.ClassDef) and before & set(map(_last, n.bases))}
+        return names | {n.name for n in every if isinstance(n, Function) and _last(n.returns) in names}
 
 
 def _public(node: ast.Module | ast.ClassDef) -> list[ast.ClassDef | Function]:
@@ -211,10 +213,10 @@ def figures(package: Package) -> dict[str, Any]:
     }
 
 
-def text(found: dict[str, Any], *, listed: bool) -> str:
+def text(counted: dict[str, Any], *, listed: bool) -> str:
     """The figures as lines. A list is printed as its length, and with its items if `listed` or if there are few."""
     lines = []
-    for name, value in found.items():
+    for name, value in counted.items():
         parts = value if isinstance(value, list) else []
         lines.append(f"{name}: {'not known' if value is None else len(parts) if value == parts else value}")
         if listed or name in ("cycles of entries", "back edges", "same-name classes"):
@@ -224,9 +226,9 @@ def text(found: dict[str, Any], *, listed: bool) -> str:
 
 def measure() -> Iterator[Row]:
     """The figures of this checkout that are ratios."""
-    found = figures(Package(Path(__file__).parents[1]))
+    counted = figures(Package(Path(__file__).parents[1]))
     for whole, lack in (("definitions", "docstring"), ("functions on arrays", "shape")):
-        count, of = len(found[f"{whole} without {lack}"]), found[whole]
+        count, of = len(counted[f"{whole} without {lack}"]), counted[whole]
         yield Row(f"{whole} without {lack} / all", count / max(1, of), absolute={f"without {lack}": count, "all": of})
 
 
@@ -243,13 +245,13 @@ def main() -> None:
     checkout = given.checkout.resolve()
     if not (checkout / "ape_cli").is_dir():
         parser.error(f"no package ape_cli in {checkout}")
-    found = figures(Package(checkout))
-    print(text(found, listed=given.list), flush=True)
+    counted = figures(Package(checkout))
+    print(text(counted, listed=given.list), flush=True)
     if given.trace:
-        found |= (traces := _trace.traces(checkout))
+        counted |= (traces := _trace.traces(checkout))
         print(text(traces, listed=given.list))
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        given.json.write_text(json.dumps(counted, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -74,32 +74,32 @@ def claims() -> dict[str, list[Pair]]:
 
 def scores(stages: Stages) -> Scores:
     """The scores of the cells of the sweep whose settings are chosen."""
-    found: dict[Cell, Mapping[int, Score | None]] = {}
+    cells: dict[Cell, Mapping[int, Score | None]] = {}
     for choice in stages.choices:
         config, data = choice.runs[0].config, choice.runs[0].data
         cell = Cell(config.scheme, config.positions, data.task, getattr(config, "model", MODELS[1]))
-        found[cell] = {
+        cells[cell] = {
             item.config.seed: _score(item.run) if item.run and item.state == "finished" else None
             for item in choice.runs
         }
-    return found
+    return cells
 
 
 def _score(run: Run) -> Score:
     """The exact match of a run at the largest training size and beyond, from the evaluation of the sweep."""
-    found = [
+    by_size = [
         {line["size"]: line["exact_match"] for line in evaluation["by_size"]}
         for evaluation in run.evaluations()[0]
         if evaluation.get("test_only") and evaluation["decode"] == "teacher"
     ]
-    (exact,) = (of for of in found if set(of) == {LARGEST, *BEYOND})
+    (exact,) = (of for of in by_size if set(of) == {LARGEST, *BEYOND})
     return Score(exact[LARGEST], fmean(exact[size] for size in BEYOND))
 
 
 def finished(cell: Mapping[int, Score | None]) -> dict[int, Score] | None:
     """The cell if all of its seeds are finished, and None otherwise."""
-    found = {seed: score for seed, score in cell.items() if score is not None}
-    return found if len(found) == len(cell) else None
+    complete = {seed: score for seed, score in cell.items() if score is not None}
+    return complete if len(complete) == len(cell) else None
 
 
 def learnt(cell: Mapping[int, Score | None]) -> bool:

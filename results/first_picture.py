@@ -31,8 +31,8 @@ APART = 8.0  # points of accuracy between two labels
 
 def lines(csv: str) -> pl.DataFrame:
     """The points of the picture, in percent: one line for each scheme and depth."""
-    found = pl.read_csv(io.StringIO(csv)).filter(pl.col("rows") >= LEAST_ROWS, **COLUMN)
-    return found.select("scheme", "size", "seeds", "rows", mean=100 * pl.col("mean"), std=100 * pl.col("std"))
+    points = pl.read_csv(io.StringIO(csv)).filter(pl.col("rows") >= LEAST_ROWS, **COLUMN)
+    return points.select("scheme", "size", "seeds", "rows", mean=100 * pl.col("mean"), std=100 * pl.col("std"))
 
 
 def label_heights(ends: dict[str, float]) -> dict[str, float]:

@@ -28,15 +28,15 @@ def counted(sweep: str) -> list[dict[str, object]]:
     datasets = RESULTS.parent / "datasets"
     groups = combinations.groups(grids, "small", lambda name: datasets / name)
     items = stages.plan(groups, open_registry(RESULTS / "record"), datasets).trials
-    found = []
+    lines = []
     for item in {item.data.folder: item for item in items}.values():
         data = prepared(item.experiment).dataset
         form = tasks.load(data.task).form(data.parameters)
         column = task_of({"task": data.task, "order": data.order, "form": form})
         for baseline, scores in count_baselines(data, "test").counted.items():
             rounded = {name: round(score, 6) for name, score in scores.items()}
-            found.append({"sweep": sweep, "column": column, "baseline": baseline, **rounded})
-    return found
+            lines.append({"sweep": sweep, "column": column, "baseline": baseline, **rounded})
+    return lines
 
 
 def main() -> None:

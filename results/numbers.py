@@ -118,7 +118,7 @@ def evaluations(where: Path = RUNS) -> dict[tuple[str, str, str, str], dict[int,
     A column is a task with its order, or the name of a dataset that is one of several of its task. The run's own
     dataset comes first.
     """
-    found: dict[tuple[str, str, str, str], dict[int, list[dict[str, Any]]]] = {}
+    by_row: dict[tuple[str, str, str, str], dict[int, list[dict[str, Any]]]] = {}
     for run, about in runs(where):
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
@@ -128,8 +128,8 @@ def evaluations(where: Path = RUNS) -> dict[tuple[str, str, str, str], dict[int,
         own = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         own.sort(key=lambda e: e["fingerprint"] != data.fingerprint)
         key = (config.preset, column, config.scheme, settings_text(about.variant))
-        found.setdefault(key, {})[config.seed] = own
-    return found
+        by_row.setdefault(key, {})[config.seed] = own
+    return by_row
 
 
 class Preset:
@@ -159,7 +159,10 @@ class Preset:
         """The scores on one operator (`by("op", "extract", …)`) or one size; exact match unless `metric` is given."""
         own, metric = self.evaluations(column, scheme, settings), metric or "exact_match"
         return Scores(
-            {s: next(100 * each[metric] for each in of[f"by_{line}"] if each[line] == value) for s, of in own.items()}
+            {
+                s: next(100 * scores[metric] for scores in of[f"by_{line}"] if scores[line] == value)
+                for s, of in own.items()
+            }
         )
 
     def schemes(self, column: str) -> set[str]:

@@ -49,31 +49,31 @@ def selection(sweep: str) -> list[str]:
 
 def views(sweeps: list[str]) -> dict[str, list[str]]:
     """The arguments of the `ape report` that prints a file, for each file in results/tables."""
-    found: dict[str, list[str]] = {}
+    arguments: dict[str, list[str]] = {}
     for sweep in sweeps:
         of_sweep = selection(sweep)
         if sweep in SIZES:
-            found[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]
+            arguments[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]
         if sweep in BEYOND:
-            found[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
+            arguments[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
             continue
-        for kind, name in (("md", "markdown"), ("csv", "csv")):
+        for suffix, name in (("md", "markdown"), ("csv", "csv")):
             version = "neurips" if "neurips" in sweep else "paper"
-            beside = ["--against", version] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
-            found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
+            beside = ["--against", version] if sweep not in OURS else ["--interval"] * (suffix == "md")  # csv has it
+            arguments[f"{sweep}.{suffix}"] = [*of_sweep, *beside, "--format", name]
         if sweep in PUBLISHED:
-            found[f"{sweep}-perplexity.md"] = [*of_sweep, "--against", "neurips", "--format", "markdown"]
+            arguments[f"{sweep}-perplexity.md"] = [*of_sweep, "--against", "neurips", "--format", "markdown"]
         if sweep in OURS:
             exact = ["--metric", "exact_match", "--interval", "--format", "markdown"]
-            found[f"{sweep}-exact-match.md"] = [*of_sweep, *exact]
+            arguments[f"{sweep}-exact-match.md"] = [*of_sweep, *exact]
         if sweep in EPOCHS:
-            found[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
+            arguments[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
     if "table2" in sweeps:
         of_sweep = [*selection("table2"), "--format", "markdown"]
-        found["table2-exact-match.md"] = [*of_sweep, "--metric", "exact_match"]
-        found["tree-ops-by-operator.md"] = [*of_sweep, "--by", "op"]
-        found["tree-ops-by-operator-exact-match.md"] = [*of_sweep, "--by", "op", "--metric", "exact_match"]
-    return found
+        arguments["table2-exact-match.md"] = [*of_sweep, "--metric", "exact_match"]
+        arguments["tree-ops-by-operator.md"] = [*of_sweep, "--by", "op"]
+        arguments["tree-ops-by-operator-exact-match.md"] = [*of_sweep, "--by", "op", "--metric", "exact_match"]
+    return arguments
 
 
 def plotted(name: str) -> list[str]:
@@ -89,11 +89,11 @@ def printed(words: list[str]) -> str:
 def linearisation() -> str:
     """The table of what a scheme gains if source and target are written in the same order, with deviations."""
     gains = {(scheme, task): same_order(task, scheme) for scheme in SCHEMES for task in TREE_TASKS}
-    most = max(map(len, gains.values()))
+    maximum = max(map(len, gains.values()))
     lines = [f"| scheme | {' | '.join(TREE_TASKS)} |", f"|---|{'---:|' * len(TREE_TASKS)}"]
     for scheme in SCHEMES:
         row = [gains[scheme, task] for task in TREE_TASKS]
-        cells = [f"{of:+.2f} ±{of.std:.1f}" + f" ×{len(of)}" * (len(of) != most) for of in row]
+        cells = [f"{of:+.2f} ±{of.std:.1f}" + f" ×{len(of)}" * (len(of) != maximum) for of in row]
         lines.append(f"| {scheme} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -118,7 +118,7 @@ def floors(sweep: str, metric: str) -> str:
     told = {(line["column"], line["baseline"]): line[metric] for line in lines.iter_rows(named=True)}
     table = [f"| task | {' | '.join(baselines)} |", f"|---|{'---:|' * len(baselines)}"]
     for column in sorted(set(lines["column"])):
-        cells = [f"{100 * told[column, one]:.2f}" if (column, one) in told else "—" for one in baselines]
+        cells = [f"{100 * told[column, baseline]:.2f}" if (column, baseline) in told else "—" for baseline in baselines]
         table.append(f"| {column} | {' | '.join(cells)} |")
     return "\n".join(table) + "\n"
 
@@ -155,12 +155,12 @@ def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path
     """
     snippets = {path.stem: queries.render(path.read_text("utf-8")) for path in (TEMPLATES / "parts").iterdir()}
     parts = made | snippets | cost_tables() | {"sweeps": sweeps(counts), "floors": floor_table()}
-    found = {path: filled(path.read_text(encoding="utf-8"), parts) for path in IN_PLACE}
+    texts = {path: filled(path.read_text(encoding="utf-8"), parts) for path in IN_PLACE}
     for path in sorted(TEMPLATES.glob("*.md")):
         note = f"\n<!-- `make record` writes this page from {path.relative_to(ROOT).as_posix()}. -->\n"
         text = filled(queries.render(path.read_text(encoding="utf-8")), parts) + note
-        found[ELSEWHERE.get(path.name, PAGES / path.name)] = text
-    return found | {SITE: found[README].replace("](../docs/", "](")}
+        texts[ELSEWHERE.get(path.name, PAGES / path.name)] = text
+    return texts | {SITE: texts[README].replace("](../docs/", "](")}
 
 
 def main() -> None:

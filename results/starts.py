@@ -51,24 +51,24 @@ Scores = Mapping[tuple[str, str], Mapping[int, Mapping[str, float]]]  # by colum
 def scores(registry: Registry, preset: str) -> Scores:
     """The test scores of the finished runs of a preset on its own data."""
     rows = {row for pair in PAIRS.values() for row in pair}
-    found: dict[tuple[str, str], dict[int, Mapping[str, float]]] = {}
+    by_row: dict[tuple[str, str], dict[int, Mapping[str, float]]] = {}
     for run, record, of, _ in described(registry):
         key = task_of(of), published.load("neurips").row(of["scheme"], of["variant"])
         if of["preset"] != preset or key[0] not in COLUMNS[preset] or key[1] not in rows:
             continue
         own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))
         if own is not None and record.status == "finished" and has_preset_data(preset, record.dataset):
-            found.setdefault(key, {})[record.config.seed] = own["overall"]
-    return found
+            by_row.setdefault(key, {})[record.config.seed] = own["overall"]
+    return by_row
 
 
-def difference(column: str, pair: tuple[str, str], metric: str, found: Scores) -> Worth | None:
+def difference(column: str, pair: tuple[str, str], metric: str, scores: Scores) -> Worth | None:
     """The differences of a pair of rows in a column, over the seeds that both have; None if they share none."""
-    a, b = (found.get((column, row), {}) for row in pair)
+    a, b = (scores.get((column, row), {}) for row in pair)
     return Worth.of([a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys())])
 
 
-def text(of: Worth, metric: str, most: int) -> str:
+def text(of: Worth, metric: str, maximum: int) -> str:
     """A cell. An interval without 0, or without 1 for a ratio, is in bold."""
     ends = [] if of.half is None else [of.mean - of.half, of.mean + of.half]
     if metric == "cross_entropy":
@@ -76,23 +76,23 @@ def text(of: Worth, metric: str, most: int) -> str:
     else:
         mean, *shown = (f"{round(100 * value, 2) + 0.0:+.2f}" for value in (of.mean, *ends))
     cell = f"{mean} ({shown[0]} to {shown[1]})" if shown else mean
-    return (f"**{cell}**" if of.is_shown else cell) + f", n = {of.seeds}" * (of.seeds < most)
+    return (f"**{cell}**" if of.is_shown else cell) + f", n = {of.seeds}" * (of.seeds < maximum)
 
 
 def parts(registry: Registry) -> dict[str, str]:
     """The tables of each preset and metric, by the names of their files."""
     made = {}
     for preset, columns in COLUMNS.items():
-        found = scores(registry, preset)
+        of_preset = scores(registry, preset)
         for metric in METRICS:
-            cells = {(name, c): difference(c, pair, metric, found) for name, pair in PAIRS.items() for c in columns}
-            most = max((cell.seeds for cell in cells.values() if cell), default=0)
+            cells = {(name, c): difference(c, pair, metric, of_preset) for name, pair in PAIRS.items() for c in columns}
+            maximum = max((cell.seeds for cell in cells.values() if cell), default=0)
             lines = [f"| difference | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
             for name in PAIRS:
                 row = [cells[name, column] for column in columns]
                 if any(row):
-                    lines.append(f"| {name} | {' | '.join(text(c, metric, most) if c else '' for c in row)} |")
-            if not most:
+                    lines.append(f"| {name} | {' | '.join(text(c, metric, maximum) if c else '' for c in row)} |")
+            if not maximum:
                 continue
             named = "perplexity" if metric == "cross_entropy" else metric.replace("_", "-")
             made[f"init-{preset}-{named}.md"] = "\n".join(lines) + "\n"

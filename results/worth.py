@@ -50,12 +50,12 @@ TUNED = {  # against a scheme with the learning rate of the best validation scor
     "`orthogonal-seq` instead of a tuned `relative`": (ORTHOGONAL, "relative"),
 }
 
-Found = Mapping[tuple[str, Row], Mapping[int, tuple[float, Validation]]]  # by column and row, then by seed
+Scores = Mapping[tuple[str, Row], Mapping[int, tuple[float, Validation]]]  # by column and row, then by seed
 
 
-def scores(registry: Registry) -> Found:
+def scores(registry: Registry) -> Scores:
     """The test score and the validation scores of the runs of preset small, by column, row and seed."""
-    found: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
+    by_row: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
     schemes = {side.scheme for pair in INGREDIENTS.values() for side in pair} | {scheme for _, scheme in TUNED.values()}
     for run, about in registry.readable():
         config, data = about.config, about.dataset
@@ -64,14 +64,14 @@ def scores(registry: Registry) -> Found:
         if not usual or column not in COLUMNS or config.scheme not in schemes or about.status != "finished":
             continue
         if own := run.evaluation(evaluation_name(data.fingerprint, "test", "teacher")):
-            of_row = found.setdefault((column, Row(config.scheme, settings_text(about.variant))), {})
+            of_row = by_row.setdefault((column, Row(config.scheme, settings_text(about.variant))), {})
             of_row[config.seed] = 100 * own["overall"]["token_accuracy"], validation(run)
-    return found
+    return by_row
 
 
-def tuned(scheme: str, column: str, found: Found) -> Row | None:
+def tuned(scheme: str, column: str, scores: Scores) -> Row | None:
     """The row of a scheme with the best validation scores, over the seeds that all learning rates have; or None."""
-    rows = {row: found.get((column, row), {}) for row in (Row(scheme, rate) for rate in RATES)}
+    rows = {row: scores.get((column, row), {}) for row in (Row(scheme, rate) for rate in RATES)}
     if not set.intersection(*(set(of) for of in rows.values())):
         return None
     return choose({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()}).setting
@@ -105,21 +105,21 @@ class Worth(NamedTuple):
         return (f"**{text}**" if self.is_shown else text) + f" ×{self.seeds}" * (self.seeds < 6)
 
 
-def worth(with_it: Row, without: Row, column: str, found: Found) -> Worth | None:
+def worth(with_it: Row, without: Row, column: str, scores: Scores) -> Worth | None:
     """What the first row is ahead of the second, over the seeds that both have; None if they have none in common."""
-    a, b = found.get((column, with_it), {}), found.get((column, without), {})
+    a, b = scores.get((column, with_it), {}), scores.get((column, without), {})
     return Worth.of([a[seed][0] - b[seed][0] for seed in sorted(a.keys() & b.keys())])
 
 
-def cells(found: Found) -> dict[tuple[str, str], Worth]:
+def cells(scores: Scores) -> dict[tuple[str, str], Worth]:
     """The cells of the table by ingredient and column."""
     made: dict[tuple[str, str], Worth | None] = {}
     for column in COLUMNS:
         for name, pair in INGREDIENTS.items():
-            made[name, column] = worth(*pair, column, found)
+            made[name, column] = worth(*pair, column, scores)
         for name, (ours, scheme) in TUNED.items():
-            theirs = tuned(scheme, column, found)
-            made[name, column] = worth(ours, theirs, column, found) if theirs else None
+            theirs = tuned(scheme, column, scores)
+            made[name, column] = worth(ours, theirs, column, scores) if theirs else None
     return {key: value for key, value in made.items() if value is not None}
 
 

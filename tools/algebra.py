@@ -64,15 +64,15 @@ def measured() -> tuple[list[list[str]], list[algebra.Case]]:
     cases = algebra.cases()
     rows = []
     for name in position.names():
-        every = [dataclasses.asdict(one) for one in algebra.representations(name)]
+        every = [dataclasses.asdict(case) for case in algebra.representations(name)]
         special = [dataclasses.asdict(case) for case in cases if case.names[0] == name]
         rows += algebra_rows({"representations": every, "special_case_of": special}, stable)
     return rows, cases
 
 
-def stable(one: dict[str, Any]) -> str:
+def stable(case: dict[str, Any]) -> str:
     """An error as text that is the same on every machine."""
-    return "holds" if one["holds"] else f"{one['error']:.1f}, fails"
+    return "holds" if case["holds"] else f"{case['error']:.1f}, fails"
 
 
 def tables() -> dict[str, str]:
@@ -129,8 +129,8 @@ def written(page: str) -> str:
     """The text of the page with new tables."""
     made = tables()
 
-    def renewed(found: re.Match[str]) -> str:
-        return f"{found['begin']}\n\n{made[found['name']]}\n\n{END}"
+    def renewed(mark: re.Match[str]) -> str:
+        return f"{mark['begin']}\n\n{made[mark['name']]}\n\n{END}"
 
     return re.sub(rf"(?P<begin><!-- tools/algebra.py: (?P<name>[^>]*) -->)\n.*?{END}", renewed, page, flags=re.S)
 
@@ -151,7 +151,7 @@ def draw() -> bytes:
     return encode(figure, "svg")
 
 
-def panel(axes: Axes, one: algebra.Representation, steps: int) -> None:
+def panel(axes: Axes, representation: algebra.Representation, steps: int) -> None:
     """Draw the eigenvalues of some steps of one kind, of all sides and heads, and the unit circle.
 
     Two kinds of steps differ in colour and mark. Open squares belong to matrices that are not diagonalisable.
@@ -161,13 +161,13 @@ def panel(axes: Axes, one: algebra.Representation, steps: int) -> None:
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=INK, linewidth=0.6, alpha=0.6))
     axes.plot([-MOST, MOST], [0, 0], color=INK, linewidth=0.4, alpha=0.4)
     axes.plot([0, 0], [-MOST, MOST], color=INK, linewidth=0.4, alpha=0.4)
-    count = 2 if one.structure in ("grid(2)", "tree(2)") else 1
-    size = len(one.eigenvalues) // count
+    count = 2 if representation.structure in ("grid(2)", "tree(2)") else 1
+    size = len(representation.eigenvalues) // count
     for number in range(count):
-        found = one.eigenvalues[number * size : (number + 1) * size]
-        values = [complex(*value) ** steps for matrix in found for value in matrix]
+        matrices = representation.eigenvalues[number * size : (number + 1) * size]
+        values = [complex(*value) ** steps for matrix in matrices for value in matrix]
         points = sorted({(round(v.real, 3) + 0.0, round(v.imag, 3) + 0.0) for v in values})  # without -0.0
-        defective = one.block is not None and one.block > 1
+        defective = representation.block is not None and representation.block > 1
         axes.plot(
             [x for x, _ in points],
             [y for _, y in points],
@@ -184,9 +184,11 @@ def panel(axes: Axes, one: algebra.Representation, steps: int) -> None:
     axes.set_xticks([-1, 0, 1])
     axes.set_yticks([-1, 0, 1])
     axes.tick_params(labelsize=6, length=2)
-    kind = (one.steps or "").replace(" and ", ", ")
-    axes.set_title(f"{one.scheme}, {one.structure}{'' if steps == 1 else f', {steps} steps'}", fontsize=7.5)
-    axes.set_xlabel(kind if one.holds else f"{kind}; the law fails", fontsize=7)
+    parts = (representation.steps or "").replace(" and ", ", ")
+    axes.set_title(
+        f"{representation.scheme}, {representation.structure}{'' if steps == 1 else f', {steps} steps'}", fontsize=7.5
+    )
+    axes.set_xlabel(parts if representation.holds else f"{parts}; the law fails", fontsize=7)
 
 
 def main() -> None:

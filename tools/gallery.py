@@ -55,12 +55,12 @@ def structure_of(name: str) -> tuple[str | None, dict[str, int]]:
 
 def pictures() -> dict[str, tuple[str, str | None]]:
     """The scheme and the setting of each picture, by the name of its file."""
-    found: dict[str, tuple[str, str | None]] = {}
+    by_file: dict[str, tuple[str, str | None]] = {}
     for name in drawable():
-        found[name] = name, None
+        by_file[name] = name, None
         if setting := SETTINGS.get(name):
-            found[f"{name}-{setting.replace('=', '-')}"] = name, setting
-    return found
+            by_file[f"{name}-{setting.replace('=', '-')}"] = name, setting
+    return by_file
 
 
 def draw(picture: str) -> None:

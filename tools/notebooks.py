@@ -21,14 +21,14 @@ def run(notebook: Path, folder: Path, preset: str | None = None) -> nbformat.Not
 
     Returns the notebook with its outputs. Raises `nbclient.exceptions.CellExecutionError` if a cell fails.
     """
-    found = nbformat.read(notebook, as_version=4)
-    for cell in found.cells:
+    content = nbformat.read(notebook, as_version=4)
+    for cell in content.cells:
         if preset is not None:
             cell.source = cell.source.replace('os.environ["PRESET"] = "small"', f'os.environ["PRESET"] = "{preset}"')
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environment = os.environ | {"PATH": path, "PYTHONWARNINGS": "default"}
     where = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(found, timeout=600, kernel_name="python3", resources=where, coalesce_streams=True)
+    client = NotebookClient(content, timeout=600, kernel_name="python3", resources=where, coalesce_streams=True)
     return client.execute(env=environment)
 
 

@@ -83,8 +83,8 @@ def _theory(scheme: type[position.Scheme]) -> list[str]:
     """What the file of a scheme says, and then the files of its operators that it names in backquotes."""
     paragraphs = _paragraphs(scheme.__module__)
     named = re.findall(r"`(_(?:powers|branches|operators))\.py`", "\n".join(paragraphs))
-    more = [each for name in dict.fromkeys(named) for each in _paragraphs(f"ape_cli.position.{name}")]
-    return paragraphs + [each for each in more if not each.startswith(("Source:", "Shapes:"))]
+    more = [paragraph for name in dict.fromkeys(named) for paragraph in _paragraphs(f"ape_cli.position.{name}")]
+    return paragraphs + [paragraph for paragraph in more if not paragraph.startswith(("Source:", "Shapes:"))]
 
 
 def _title(part: type) -> str:
@@ -97,10 +97,10 @@ def _title(part: type) -> str:
 def _scheme(name: str) -> str:
     """The page of a scheme: the docstring of its file, a picture, its properties and its options."""
     scheme = position.load(name)
-    known = position.make(name).properties
-    claims = {"relative": known.relative, "learned": known.learnable, "bounded": known.bounded}
+    properties = position.make(name).properties
+    claims = {"relative": properties.relative, "learned": properties.learnable, "bounded": properties.bounded}
     facts = {"Reads": ", ".join(f"`{pattern}`" for pattern in scheme.structures)}
-    facts |= {"Acts on": known.injection.replace("none", "nothing")}
+    facts |= {"Acts on": properties.injection.replace("none", "nothing")}
     facts |= {"Properties": ", ".join(claim if holds else f"not {claim}" for claim, holds in claims.items())}
     facts |= {"Beyond `max_size`": scheme.beyond} if scheme.beyond else {}
     facts |= {"Locality bias": f"`decay={scheme.default_decay:g}` by default"} if scheme.default_decay != 1 else {}
@@ -116,11 +116,17 @@ def kinds_of_attention() -> dict[str, str]:
     """All kinds of attention with the docstrings of their files, what they refuse, and their options."""
     parts = ["`--attention NAME` selects a kind of attention. Each is a single file in `ape_cli/attention/`."]
     for name in attention.names():
-        kind = attention.load(name)
-        refused = {"bias": kind.refuses_bias, "locality bias": kind.refuses_decay, "content": kind.refuses_content}
-        facts = {"Weights": f"`{kind.about}`", "Cost": kind.cost}
+        attention_type = attention.load(name)
+        refused = {
+            "bias": attention_type.refuses_bias,
+            "locality bias": attention_type.refuses_decay,
+            "content": attention_type.refuses_content,
+        }
+        facts = {"Weights": f"`{attention_type.about}`", "Cost": attention_type.cost}
         facts |= {f"No {what}": reason for what, reason in refused.items() if reason}
-        parts += _section(name, kind, facts, option_table(attention.options(name), kind.option_help))
+        parts += _section(
+            name, attention_type, facts, option_table(attention.options(name), attention_type.option_help)
+        )
     return {"attention.md": page("Kinds of attention", *parts)}
 
 
@@ -129,10 +135,12 @@ def maps_of_positions() -> dict[str, str]:
     about = prose(position_maps.__doc__).split("\n\n", 1)[1]
     parts = [f"Each map is a single file in `ape_cli/data/position_maps/`. {about}"]
     for name in position_maps.names():
-        found = position_maps.load(name)
-        facts = {"Positions": found.about}
-        facts |= {"Only with `--model decoder`": found.decoder_only} if found.decoder_only else {}
-        parts += _section(name, found, facts, option_table(position_maps.options(name), found.option_help))
+        position_map = position_maps.load(name)
+        facts = {"Positions": position_map.about}
+        facts |= {"Only with `--model decoder`": position_map.decoder_only} if position_map.decoder_only else {}
+        parts += _section(
+            name, position_map, facts, option_table(position_maps.options(name), position_map.option_help)
+        )
     return {"position-maps.md": page("Maps of positions", *parts)}
 
 

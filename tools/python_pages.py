@@ -99,8 +99,8 @@ def python_pages() -> dict[str, str]:
 def _module(name: str, members: dict[str, Any]) -> str:
     """The page of a module: its docstring, and its functions and classes."""
     parts = [] if name == "load" else [prose(getattr(ape_cli, name).__doc__)]
-    for member, found in members.items():
-        parts += _class(name, member, found) if inspect.isclass(found) else _function(f"{name}.{member}", found)
+    for member, value in members.items():
+        parts += _class(name, member, value) if inspect.isclass(value) else _function(f"{name}.{member}", value)
     return page(f"ape_cli.{name}", *parts)
 
 
@@ -110,20 +110,20 @@ def _function(name: str, function: Any, level: int = 2) -> list[str]:
     return [heading, _signature("ape_cli.load" if name == "load.load" else name, function), prose(function.__doc__)]
 
 
-def _class(module: str, name: str, kind: type) -> list[str]:
+def _class(module: str, name: str, cls: type) -> list[str]:
     """The section of a class: its docstring, its fields, and its methods."""
     parts = [f"## {name}"]
-    if dataclasses.is_dataclass(kind) and "Task" not in name:
-        parts += [_signature(f"{module}.{name}", kind)]
-    parts += [prose(kind.__doc__)]
+    if dataclasses.is_dataclass(cls) and "Task" not in name:
+        parts += [_signature(f"{module}.{name}", cls)]
+    parts += [prose(cls.__doc__)]
     if name in FIELDS:
-        parts.append(table(["field", "type", "meaning"], _fields(kind)))
-    for method in METHODS.get(name, [each for each in vars(kind) if not each.startswith("_")]):
-        found = inspect.getattr_static(kind, method)
-        called = inspect.unwrap(getattr(found, "__func__", found))
+        parts.append(table(["field", "type", "meaning"], _fields(cls)))
+    for method in METHODS.get(name, [method for method in vars(cls) if not method.startswith("_")]):
+        attribute = inspect.getattr_static(cls, method)
+        called = inspect.unwrap(getattr(attribute, "__func__", attribute))
         if inspect.isfunction(called):
             parts += _function(f"{name}.{method}", called, level=3)
-        elif documented := getattr(found, "fget", None) or getattr(found, "func", None):
+        elif documented := getattr(attribute, "fget", None) or getattr(attribute, "func", None):
             returned = inspect.signature(documented).return_annotation
             parts += [f"### {name}.{method}", f"```text\n{name}.{method}: {returned}\n```", prose(documented.__doc__)]
     return parts
@@ -133,18 +133,18 @@ def _signature(name: str, function: Any) -> str:
     """How a function is called, as a block of code. A long one has a line for each parameter."""
     given = list[str]()
     signature = inspect.signature(function)
-    for one in signature.parameters.values():
-        if one.name in ("self", "cls") or one.name.startswith("_"):
+    for parameter in signature.parameters.values():
+        if parameter.name in ("self", "cls") or parameter.name.startswith("_"):
             continue
-        if one.kind is one.KEYWORD_ONLY and "*" not in given:
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in given:
             given.append("*")
-        stars = {one.VAR_KEYWORD: "**", one.VAR_POSITIONAL: "*"}.get(one.kind, "")
-        default = "" if one.default is one.empty else f" = {_default(one.default)}"
-        given.append(f"{stars}{one.name}: {one.annotation}{default}")
+        stars = {parameter.VAR_KEYWORD: "**", parameter.VAR_POSITIONAL: "*"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+        given.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
     returned = "" if inspect.isclass(function) else f" -> {signature.return_annotation}"
     line = f"{name}({', '.join(given)}){returned}"
     if len(line) > 100:
-        line = f"{name}(\n" + "".join(f"    {each},\n" for each in given) + f"){returned}"
+        line = f"{name}(\n" + "".join(f"    {text},\n" for text in given) + f"){returned}"
     return f"```text\n{line}\n```"
 
 
@@ -154,9 +154,9 @@ def _default(value: Any) -> str:
     return "…" if text.startswith("<") else text
 
 
-def _fields(kind: type) -> list[list[str]]:
+def _fields(cls: type) -> list[list[str]]:
     """The public fields of a class with their types, and the comments beside or above them."""
-    source = textwrap.dedent(inspect.getsource(kind))
+    source = textwrap.dedent(inspect.getsource(cls))
     comments = {
         token.start[0]: token.string.lstrip("# ")
         for token in tokenize.generate_tokens(io.StringIO(source).readline)

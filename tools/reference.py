@@ -128,34 +128,40 @@ def commands() -> str:
         usage = " ".join(["ape", name, *command.collect_usage_pieces(inner)])
         parts += [f"## ape {name}", prose((command.help or "").split("\f")[0]), f"```text\n{usage}\n```"]
         parts += ["For example:", f"```sh\n{command.epilog}\n```"]
-        rows = [_parameter(one) for one in command.get_params(inner) if not _is_elsewhere(one)]
+        rows = [_parameter(parameter) for parameter in command.get_params(inner) if not _is_elsewhere(parameter)]
         if rows:
             parts.append(table(["argument or option", "default", "meaning"], rows))
     return page("Commands", *parts)
 
 
-def _is_elsewhere(one: Any) -> bool:
+def _is_elsewhere(parameter: Any) -> bool:
     """Whether a parameter is not on the page of commands: `--help`, and the options of tasks."""
-    return not one.expose_value
+    return not parameter.expose_value
 
 
-def _parameter(one: Any) -> list[str]:
+def _parameter(parameter: Any) -> list[str]:
     """The row of a parameter of a command."""
-    about = getattr(one, "help", None) or ""
-    if one.param_type_name == "argument":
-        return [f"`{one.metavar or one.name.upper()}`", "required" if one.required else "", about]
-    value = "" if one.is_flag else f" {one.metavar}"
-    names = ", ".join(f"`{name}{value}`" for name in one.opts)
-    default = "required" if one.required else "" if one.is_flag or one.default in (None, (), []) else code(one.default)
+    about = getattr(parameter, "help", None) or ""
+    if parameter.param_type_name == "argument":
+        return [f"`{parameter.metavar or parameter.name.upper()}`", "required" if parameter.required else "", about]
+    value = "" if parameter.is_flag else f" {parameter.metavar}"
+    names = ", ".join(f"`{name}{value}`" for name in parameter.opts)
+    default = (
+        "required"
+        if parameter.required
+        else ""
+        if parameter.is_flag or parameter.default in (None, (), [])
+        else code(parameter.default)
+    )
     return [names, default, about]
 
 
 def settings() -> str:
     """The fields that `--set` accepts, with their values in each preset."""
     parts = [SETTINGS]
-    for kind, title in (("sequence", "Sequences"), ("image", "Images")):
-        presets = [name for name, found in config.PRESETS.items() if kind in found.about]
-        of = {name: {line["field"]: line for line in listed(name, kind)} for name in presets}
+    for modality, title in (("sequence", "Sequences"), ("image", "Images")):
+        presets = [name for name, preset in config.PRESETS.items() if modality in preset.about]
+        of = {name: {line["field"]: line for line in listed(name, modality)} for name in presets}
         rows = [
             [f"`{field}`", *(code(of[name][field]["value"]) for name in presets), line["allowed"], line["meaning"]]
             for field, line in of[presets[0]].items()
@@ -168,9 +174,9 @@ def formats() -> str:
     """The formats of a user's own trees, and the columns of datasets."""
     rows = []
     for name in tree_formats.names():
-        kind = tree_formats.load(name)
-        suffixes, extra = ", ".join(f"`{s}`" for s in kind.suffixes), (kind.needs or "").replace("_", "-")
-        rows.append([f"`{name}`", suffixes, ", ".join(kind.units), extra])
+        tree_format = tree_formats.load(name)
+        suffixes, extra = ", ".join(f"`{s}`" for s in tree_format.suffixes), (tree_format.needs or "").replace("_", "-")
+        rows.append([f"`{name}`", suffixes, ", ".join(tree_format.units), extra])
     parts = ["## Datasets", DATASETS, "The columns of sequences, trees, grids and rings:"]
     parts += [_columns(sequence_rows.schema(1)), "With several coordinates, each position is a list of numbers."]
     parts += ["The columns of images:", _columns(image_rows.schema())]

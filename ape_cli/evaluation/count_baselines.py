@@ -94,9 +94,9 @@ def _counted(data: Dataset, split: str) -> Baselines:
         answers, symbol, wrong = by_count[_USUAL]["label"], pl.col("source_ids"), []
         if not plan.tagged:
             tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
-            most = symbol.filter(symbol.is_in(answers.to_list())).mode().min().fill_null(answers.min())
+            most_frequent = symbol.filter(symbol.is_in(answers.to_list())).mode().min().fill_null(answers.min())
             sources = (pl.DataFrame(table).explode("source_ids") for table in scored.tables("row", "source_ids"))
-            tables[_OF_SOURCE] = pl.concat(source.group_by("row").agg(label=most) for source in sources)
+            tables[_OF_SOURCE] = pl.concat(source.group_by("row").agg(label=most_frequent) for source in sources)
         is_wrong = pl.col(*keys).fill_null(pl.lit(answers.first())) != pl.col("label")
         for places in _places(scored):
             guesses = places
@@ -150,9 +150,9 @@ def _places(part: Split) -> Iterator[pl.DataFrame]:
     for rows in (rows for table in marked for rows in table.iter_slices(_ROWS)):
         places = rows.select("row", *positions, label="target_ids", here=here, **beside)
         places = places.explode(pl.selectors.exclude("row")).with_columns(nothing=pl.lit(PAD))
-        for name, place in relatives.items():
+        for name, relative in relatives.items():
             nodes = places.select("row", pl.col("here").alias(name), place=pl.col("source_positions").cast(pl.Int64))
-            places = places.with_columns(place=place).join(nodes, ["row", "place"], "left")
+            places = places.with_columns(place=relative).join(nodes, ["row", "place"], "left")
         yield places.fill_null(PAD).filter(pl.col("label") != PAD)
 
 

@@ -56,10 +56,10 @@ def initial_scheme(name: str, seed: int, **arguments: Any) -> Scheme:
     return position.make(name, generator=torch.Generator().manual_seed(seed), **arguments)
 
 
-def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
-    """The scores of all pairs of places, and which of the three they are.
+def position_scores(scheme: Scheme, positions: I64) -> tuple[NDArray[np.float64], str]:
+    """The scores of all pairs of positions, and which of the three they are.
 
-    places: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64. Raises
+    positions: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64. Raises
     `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite, and `UsageError` if
     scores depend on the tokens between two places.
     """
@@ -67,16 +67,16 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
         what = f"the scores of {scheme.name} depend on the tokens, so two places alone have no score"
         raise UsageError(what, fix="draw the attention of a run: `view=attention`, or choose another scheme")
     with torch.no_grad(), user_parts.explained():
-        scores, what = _scores(scheme, places)
+        scores, what = _scores(scheme, positions)
     if not np.isfinite(scores).all():
         fix = "correct its hooks, or choose other options"
         raise ApeError(f"the scores of scheme {scheme.name!r} are not all finite", fix=fix)
     return scores, what
 
 
-def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
+def _scores(scheme: Scheme, positions: I64) -> tuple[NDArray[np.float64], str]:
     """`position_scores`, unchecked."""
-    context = scheme.double().context(torch.from_numpy(places)[None], causal=bool(scheme.causal_only))
+    context = scheme.double().context(torch.from_numpy(positions)[None], causal=bool(scheme.causal_only))
     injection, partly = scheme.properties.injection, ""
     if injection == "embeddings":
         mean_logits = _of_embeddings(scheme, context)
@@ -85,7 +85,7 @@ def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
         mean, square = _of_bias(scheme, context)
         if float(square.max()) > 0 and float(mean.abs().max()) <= _ZERO * float(square.max()) ** 0.5:
             return _rounded(square.sqrt()), SPREAD + partly
-        contents = _of_heads(scheme, len(places))
+        contents = _of_heads(scheme, len(positions))
         mean_logits = _mean(attention.logits(scheme, c, c, context, context)[0] for c in contents)
     shares = scheme.content_dependent and not scheme.overrides("bias")
     shown = mean_logits if shares else mean_logits - 1.0
@@ -103,11 +103,11 @@ def _contents(channels: int, length: float) -> Iterator[Tensor]:
         yield from (axis, -axis)
 
 
-def _of_heads(scheme: Scheme, places: int) -> Iterator[Tensor]:
+def _of_heads(scheme: Scheme, count: int) -> Iterator[Tensor]:
     """The contents whose logit with itself is 1, as the queries or keys of all heads and places. -> [1, H, N, K]"""
     k = scheme.shape.head_dim
     for content in _contents(k, k**0.25):
-        yield content.expand(1, scheme.shape.heads, places, -1)
+        yield content.expand(1, scheme.shape.heads, count, -1)
 
 
 def _of_bias(scheme: Scheme, context: Context) -> tuple[Tensor, Tensor]:

@@ -238,7 +238,9 @@ def of_evaluations(registry: Registry, tables: EvaluationTables, chosen: pl.Data
     for key, counts in of_data.items():
         drawings = _drawings(lines[key], tables, counts, split)
         again = (once(whole(registry), draw, drawing, key=drawing) for drawing in drawings)
-        datasets[str(key[0])] = next((rows for rows in again if rows is not None and _agrees(rows, counts)), None)
+        wanted = counts.select("size", *COUNTS)  # drawn rows have to agree with what was recorded
+        agree = (rows for rows in again if rows is not None and _counts(rows, "size").equals(wanted))
+        datasets[str(key[0])] = next(agree, None)
     return datasets
 
 
@@ -269,10 +271,10 @@ def draw(drawing: Drawing) -> pl.DataFrame | None:
     """
     options: dict[str, Any] = {"sizes": drawing.sizes} if drawing.sizes else {}
     try:
-        kind = tasks.load(drawing.task)
-        if options.keys() - tasks.options_of(kind) or drawing.code not in (None, plugins.digest(kind)):
+        task_class = tasks.load(drawing.task)
+        if options.keys() - tasks.options_of(task_class) or drawing.code not in (None, plugins.digest(task_class)):
             return None
-        with user_parts.explained(kind):
+        with user_parts.explained(task_class):
             task = replace(tasks.recorded(drawing.task, drawing.order, json.loads(drawing.parameters)), **options)
             cost = max(1, task.mean_tokens + task.mean_target_tokens)
             if drawing.rows * cost > _MOST_TOKENS:
@@ -298,19 +300,14 @@ def _columns(task: BaseTask, part: pa.Table) -> pl.DataFrame:
     )
 
 
-def _agrees(rows: pl.DataFrame, recorded: pl.DataFrame) -> bool:
-    """Whether drawn rows have the sizes, and at each size the rows and tokens, that were recorded."""
-    return _counts(rows, "size").equals(recorded.select("size", *COUNTS))
-
-
-def counted(values: pl.DataFrame, part: str, known: Rows) -> pl.DataFrame:
+def counted(values: pl.DataFrame, part: str, drawn: Rows) -> pl.DataFrame:
     """Replace the `rows` and `tokens` of lines of evaluations by those of distinct rows, if these are known.
 
     `part` is the column that the evaluations are divided by. `distinct` says whether they are known.
     """
     counts = {
         fingerprint: _counts(rows.unique([part, "source"], keep="first", maintain_order=True), part)
-        for fingerprint, rows in known.items()
+        for fingerprint, rows in drawn.items()
         if rows is not None
     }
     values = values.with_columns(distinct=pl.col("fingerprint").is_in(list(counts)))
@@ -325,7 +322,7 @@ def _counts(rows: pl.DataFrame, part: str) -> pl.DataFrame:
     return rows.group_by(part).agg(pl.len().cast(pl.Int64).alias("rows"), pl.col("tokens").sum()).sort(part)
 
 
-def without_repetition(lines: Collection[tuple[Any, ...]], size: int, known: Rows) -> list[str]:
+def without_repetition(lines: Collection[tuple[Any, ...]], size: int, drawn: Rows) -> list[str]:
     """The fingerprints of the datasets that are pooled at a size, so that no row counts twice.
 
     `lines` describe the datasets that have rows of this size: the number of rows, whether it is the training data, the
@@ -337,7 +334,7 @@ def without_repetition(lines: Collection[tuple[Any, ...]], size: int, known: Row
     taken = list[str]()
     sources: pl.Series | None = pl.Series(dtype=pl.UInt64)  # None: unknown
     for _, _, _, fingerprint in sorted(lines, key=lambda line: (-line[0], not line[1], *line[2:])):
-        rows = known[fingerprint]
+        rows = drawn[fingerprint]
         of_size = None if rows is None else rows.filter(size=size)["source"].unique()
         if taken and (sources is None or of_size is None or of_size.is_in(sources.implode()).any()):
             continue

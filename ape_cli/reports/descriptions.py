@@ -214,11 +214,11 @@ def has_preset_data(preset: str, trained: DatasetRecord) -> bool:
         return form_of(trained) == "cifar-10" and (rows["train"] + rows["validation"], rows["test"]) == (50_000, 10_000)
     if trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
         return False
-    kind = tasks.load(trained.task)
-    options = kind.options_at(preset, PRESETS[preset].sizes)
+    task_class = tasks.load(trained.task)
+    options = task_class.options_at(preset, PRESETS[preset].sizes)
     of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
     sizes, usual = (
-        {k: v for k, v in kind.recorded(parameters).items() if k not in kind.form_options}
+        {k: v for k, v in task_class.recorded(parameters).items() if k not in task_class.form_options}
         for parameters in (trained.parameters, of_preset)
     )
     return bool(sizes == usual and rows == PRESETS[preset].rows)

@@ -57,7 +57,7 @@ class ViewResult:
         if not self.view.caption:
             return None
         either, given = "a `Plot` or None", (self.result, self.options)
-        plot: Plot | None = called(self.view, "plot", lambda found: isinstance(found, Plot | None), either, *given)
+        plot: Plot | None = called(self.view, "plot", lambda value: isinstance(value, Plot | None), either, *given)
         return plot
 
     @property
@@ -65,7 +65,7 @@ class ViewResult:
         """The result as lines for programs."""
         allowed = "a `polars.DataFrame`"
         frame: pl.DataFrame = called(
-            self.view, "frame", lambda found: isinstance(found, pl.DataFrame), allowed, self.result
+            self.view, "frame", lambda value: isinstance(value, pl.DataFrame), allowed, self.result
         )
         return frame
 
@@ -120,8 +120,8 @@ class Document:
             figure = None
             if plot:
                 words = f"{title}, {named}" if named else title
-                kind = axis if METRICS[key].is_share else "score"
-                figure = drawer.draw(plot, words, part.view.caption, kind)
+                axis_type = axis if METRICS[key].is_share else "score"
+                figure = drawer.draw(plot, words, part.view.caption, axis_type)
             tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
             sections.append(Section(title, tables, figure, metric, named))
         sections.append(Section("Runs", [self.origin.runs]))

@@ -139,8 +139,8 @@ def measured(metric: str, tasks: Iterable[str | None]) -> tuple[str, str]:
     >>> measured("perplexity", ["copy"])
     ('perplexity per token', '')
     """
-    kinds = {is_image(task) for task in tasks if task is not None}
-    which = 2 if len(kinds) == 2 else int(True in kinds)
+    modalities = {is_image(task) for task in tasks if task is not None}
+    which = 2 if len(modalities) == 2 else int(True in modalities)
     return METRICS[metric].names[which], METRICS[metric].units[which]
 
 
@@ -215,7 +215,9 @@ def evaluated(registry: Registry, split: str | None = None) -> Iterator[tuple[De
             logger.warning(f"{LEFT_OUT}{run.run.name}: {line}")
         if split == "validation" and run.run.status_in(run.record) == "finished":
             own = (run.record.dataset.fingerprint, split, "teacher")
-            if own not in {(each["fingerprint"], each["split"], each["decode"]) for each in evaluations}:
+            if own not in {
+                (evaluation["fingerprint"], evaluation["split"], evaluation["decode"]) for evaluation in evaluations
+            }:
                 evaluations = [*evaluations, *_stored(run.run, run.record.dataset)]
         for evaluation in evaluations:
             yield run, evaluation

@@ -67,8 +67,8 @@ def label(
         of_preset=pl.format(", preset {}", "preset") if several else pl.lit(""),
     )
     cells = pl.concat([_named(group, settings) for group in cells.partition_by(*table, maintain_order=True)])
-    places = [(*(x[k] for k in TABLE), column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
-    cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
+    sort_keys = [(*(x[k] for k in TABLE), column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
+    cells = cells[sorted(range(cells.height), key=sort_keys.__getitem__)].with_row_index("rank")
     placed = cells.select(*keys, *_PLACED).join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
     return placed.join(_told(placed, settings), on=["configuration", "variant", "split"], maintain_order="left")
 
@@ -113,9 +113,9 @@ def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
 
 
-def rank(name: str, known: tuple[str, ...]) -> int:
+def rank(name: str, order: tuple[str, ...]) -> int:
     """The place of a scheme or a task in an order; after all others if it is not in it."""
-    return known.index(name) if name in known else len(known)
+    return order.index(name) if name in order else len(order)
 
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:
@@ -155,7 +155,7 @@ def row_names(lines: pl.DataFrame, settings: Mapping[RowKey, Settings]) -> tuple
     names = {}
     for scheme, row in rows:
         own = set(row.variant) - shared
-        of_others = {key for other, each in rows if other == scheme for key, _ in set(each.variant) - shared}
+        of_others = {key for other, other_row in rows if other == scheme for key, _ in set(other_row.variant) - shared}
         items = {key: text for key, text in row.training if key in of_others} | dict(own)
         names[scheme, row] = f"{scheme} ({joined(items.items())})" if items else scheme
     return names, joined(shared)

@@ -89,12 +89,12 @@ def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dic
     return {name: plot.draw(axis, chosen) for name, plot in plots.items() if plot.draw}
 
 
-def encode(figure: Figure, kind: str) -> bytes:
+def encode(figure: Figure, file_format: str) -> bytes:
     """The content of a file in one of `FORMATS`, with a white background."""
     out = io.BytesIO()
     with drawing():
-        figure.savefig(out, format=kind, metadata=_METADATA[kind], dpi=200)
-    if kind != "svg":
+        figure.savefig(out, format=file_format, metadata=_METADATA[file_format], dpi=200)
+    if file_format != "svg":
         return out.getvalue()
     svg = re.sub(r"<[^>]*>", lambda tag: _shorter(tag[0]), out.getvalue().decode())
     return _with_classes(re.sub(r"\n\s+<", "\n<", svg)).encode()
@@ -130,35 +130,35 @@ def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
 
     Raises `UsageError` if an axis is given without plots, if it is unknown, or if the metric has no error.
     """
-    kind = pick("axis", axis or "score", KINDS)
+    axis_type = pick("axis", axis or "score", KINDS)
     if axis is not None and not drawn:
         raise UsageError("`axis` applies only to plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
-    if kind == "error" and not METRICS[metric].is_share:
+    if axis_type == "error" and not METRICS[metric].is_share:
         what, got = f"{metric} has no error: an error is 100% minus a score in %", f"`axis=error` and `metric={metric}`"
         raise UsageError(what, got=got, fix="leave `axis` out, or choose another `metric`")
-    return kind
+    return axis_type
 
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis from `low` to `high`, in its unit. `least` is the end of the logarithmic part of an axis of errors."""
+    """An axis from `low` to `high`, in its unit. An axis of errors is logarithmic from `threshold` on."""
 
     unit: str  # %, or nats a token; empty for perplexities
     low: float
     high: float
-    least: float | None = None  # None unless it is an axis of errors
+    threshold: float | None = None  # None unless it is an axis of errors
 
     def of(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
         """The positions of scores on the axis. scores: fractions, nats or perplexities, [N]. Returns float64 [N]."""
         scores = np.asarray(scores, dtype=float)
-        if self.least is not None:
+        if self.threshold is not None:
             errors = 100 * (1 - scores)
             return np.where(errors <= _ROUNDING, 0.0, errors)
         return 100 * scores if self.unit == "%" else scores if self.unit else np.maximum(scores, self.low)
 
     def label(self, score: str, then: str = " ") -> str:
         """The axis label. `then` separates the two parts of the label of an error."""
-        if self.least is not None:
+        if self.threshold is not None:
             return f"error, %{then}(100 − {score})"
         return ", ".join(filter(None, (score, self.unit)))
 
@@ -167,33 +167,33 @@ class Scale:
         from matplotlib.ticker import LogLocator, MaxNLocator
 
         scale, axis = getattr(axes, f"set_{which}scale"), getattr(axes, f"{which}axis")
-        start = self.low if self.least is None else self.least
-        if self.least is not None:
-            scale("symlog", linthresh=self.least, linscale=0.3)
+        start = self.low if self.threshold is None else self.threshold
+        if self.threshold is not None:
+            scale("symlog", linthresh=self.threshold, linscale=0.3)
         elif not self.unit:
             scale("log")
         if axis.get_scale() != "linear":
             logarithmic = LogLocator(subs=(1, 2, 5) if self.high / start < 300 else (1,), numticks=10)
             locator = MaxNLocator(5, steps=[1, 2, 5, 10]) if self.high / start < 5 else logarithmic
             ticks = [tick for tick in locator.tick_values(start, self.high) if start <= tick <= self.high]
-            ticks = [0.0] * (self.least is not None) + ticks
+            ticks = [0.0] * (self.threshold is not None) + ticks
             axis.set_ticks(ticks, [f"{tick:.6g}" for tick in ticks])
             axis.set_ticks([], minor=True)
         getattr(axes, f"set_{which}lim")(self.low, self.high)
 
 
-def scale(kind: str, unit: str, points: Sequence[float], ends: Sequence[float] = ()) -> Scale:
-    """The axis of a kind (one of `KINDS`) for the scores `points`. `ends` are the ends of bars.
+def scale(axis_type: str, unit: str, points: Sequence[float], ends: Sequence[float] = ()) -> Scale:
+    """The axis of a type (one of `KINDS`) for the scores `points`. `ends` are the ends of bars.
 
     The logarithmic part of an axis of errors begins at the power of ten below the smallest error of a point. An axis of
     perplexities begins at 1, which no perplexity is below.
     """
     every = [*points, *ends]
-    if kind == "error":
+    if axis_type == "error":
         errors = [100 * (1 - score) for score in points]
         smallest = min((error for error in errors if error > _ROUNDING), default=0.1)
-        least = 10.0 ** math.floor(math.log10(smallest) + 1e-9)
-        return Scale("%", 0.0, min(100.0, max(10 * least, 110 * (1 - min(every)))), least)
+        threshold = 10.0 ** math.floor(math.log10(smallest) + 1e-9)
+        return Scale("%", 0.0, min(100.0, max(10 * threshold, 110 * (1 - min(every)))), threshold)
     if unit == "%":  # the axis starts at the multiple of 10 below all scores
         return Scale(unit, 10.0 * min(9, max(0, math.floor(10 * min(every)))), 100.0)
     if unit:
@@ -250,8 +250,8 @@ def short(column: str) -> str:
     begin = re.escape(column.partition(" ")[0].replace("/", "-"))
     column = re.sub(rf"(?<=[ \[]){begin}-(?=\w)", "", column)
 
-    def listed(found: re.Match[str]) -> str:
-        return f"sizes {spans(map(int, found[1].split('-')))}" + found[2].replace("-", ", ")
+    def listed(match: re.Match[str]) -> str:
+        return f"sizes {spans(map(int, match[1].split('-')))}" + match[2].replace("-", ", ")
 
     return re.sub(r"\bsizes-(\d+(?:-\d+)*)(-?)", listed, column)
 
@@ -288,7 +288,9 @@ def lines(
         across = min(3, len(panels))
         down = -(-len(panels) // across)
         chosen = chosen or palette.looks(_rows(panels))
-        upright = _upright(panels, axis, unit)
+        scores = [panel.lines[name].drop_nulls() for panel in panels for name in ("mean", "least", "most")]
+        scores += [test.drop_nulls() for panel in panels if (test := _tested(panel)) is not None]
+        upright = scale(axis, unit, list(itertools.chain.from_iterable(scores)))
         counts = [text for panel in panels for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
         legend = palette.Legend(_explained(panels, chosen), max(across, 2) * palette.PANEL[0])
@@ -308,13 +310,6 @@ def lines(
                 axes.tick_params(labelleft=False)
         legend.put(figure)
     return figure
-
-
-def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
-    """The y axis of all panels."""
-    scores = [panel.lines[name].drop_nulls() for panel in panels for name in ("mean", "least", "most")]
-    scores += [test.drop_nulls() for panel in panels if (test := _tested(panel)) is not None]
-    return scale(axis, unit, list(itertools.chain.from_iterable(scores)))
 
 
 def _explained(panels: list[Panel], chosen: palette.Looks) -> list[Any]:
@@ -362,13 +357,13 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     for (row,), curve in panel.lines.drop("by_seed", strict=False).group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
         if panel.multiples:
-            known = curve.drop_nulls("low_over_rows")
-            low, mean, high = (upright.of(known[x].to_numpy()) for x in ("low_over_rows", "mean", "high_over_rows"))
+            points = curve.drop_nulls("low_over_rows")
+            low, mean, high = (upright.of(points[x].to_numpy()) for x in ("low_over_rows", "mean", "high_over_rows"))
             bars: dict[str, Any] = {"fmt": "none", "ecolor": chosen[str(row)].colour, "elinewidth": 0.7, "capsize": 2}
-            axes.errorbar(known["x"].to_numpy(), mean, yerr=[abs(mean - low), abs(high - mean)], **bars)
-    place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
+            axes.errorbar(points["x"].to_numpy(), mean, yerr=[abs(mean - low), abs(high - mean)], **bars)
+    style: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in _counts(panel.lines).items():
-        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **place)
+        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **style)
     axes.grid(visible=True, axis="y")
     steps = [1, 2, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=steps) if panel.multiples else MaxNLocator(5, integer=True))

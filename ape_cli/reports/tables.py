@@ -131,8 +131,10 @@ def _scores(lines: pl.DataFrame, interval: bool) -> Table:
     """The table of scores of one preset and structure."""
     columns = lines["column"].unique(maintain_order=True).to_list()
     first = lines.row(0, named=True)
-    kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
-    title, notes = "Images" if first["is_image"] else kind, brackets(lines, interval)
+    usual_title = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(
+        first["structure"], f"Tasks on {first['structure']}"
+    )
+    title, notes = "Images" if first["is_image"] else usual_title, brackets(lines, interval)
     return table(title, lines, "column", columns, interval, notes=notes)
 
 
@@ -180,8 +182,8 @@ def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
     seeds = sorted(set(lines["seeds"]))
     notes = [f"{settings(lines)}; {_over(seeds, interval, lines['metric'][0])}."]
     if untuned := lines.filter("untuned")["column"].unique(maintain_order=True).to_list():
-        places = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
-        notes.append(_UNTUNED.format(*places))
+        phrases = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
+        notes.append(_UNTUNED.format(*phrases))
     return notes + chosen_notes(lines)
 
 

@@ -37,9 +37,9 @@ def items(
     given = specification.layer({"precision": precision} | ({} if preset is None else {"preset": preset}))
     grids = [grid for sweep in SWEEPS for grid in specification.read(RESULTS / f"{sweep}.toml", given)]
     groups = combinations.groups(grids, "paper")
-    found, bad = planning.plan(combinations.first_stage(groups), registry, datasets, PastRuns(recorded))
+    trials, bad = planning.plan(combinations.first_stage(groups), registry, datasets, PastRuns(recorded))
     assert not bad, bad
-    return found
+    return trials
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def _done(item: PlannedTrial) -> int:
     if item.run is None or item.state != "stopped" or not (item.run.folder / "history.parquet").exists():
         return 0
     with files.local(item.run.folder / "history.parquet") as path:
-        found = pq.read_table(path)
-    return int(found["step"][-1].as_py()) if found.num_rows else 0
+        history = pq.read_table(path)
+    return int(history["step"][-1].as_py()) if history.num_rows else 0
 
 
 @dataclass(frozen=True)

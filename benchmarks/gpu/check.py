@@ -24,7 +24,7 @@ def check(out: Path, clock: Clock, workers: int, note: Callable[[str], None]) ->
     tests += ["-W", "default"]  # other versions than the pinned ones may give other warnings
     tests += ["-n", str(workers)] if workers > 1 else []
     commands = {"tests": tests, "laws": ["-m", "ape_cli", "check", "orthogonal-tree"]}
-    found = {}
+    results = {}
     for name, words in commands.items():
         start, log = time.monotonic(), out / f"check-{name}.txt"
         with log.open("w", encoding="utf-8") as file:
@@ -42,7 +42,7 @@ def check(out: Path, clock: Clock, workers: int, note: Callable[[str], None]) ->
                 status = "out of time"
         said = log.read_text(encoding="utf-8", errors="replace")
         last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
-        found[name] = {"status": status, "seconds": round(time.monotonic() - start, 1), "last_line": last}
+        results[name] = {"status": status, "seconds": round(time.monotonic() - start, 1), "last_line": last}
         note(f"{name}: {status} ({last})")
-        files.write_json(out / "check.json", found)
-    return all(entry["status"] == "0" for entry in found.values())
+        files.write_json(out / "check.json", results)
+    return all(entry["status"] == "0" for entry in results.values())

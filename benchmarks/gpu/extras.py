@@ -83,16 +83,16 @@ def wait(device: torch.device) -> None:
 def rates(device: str) -> dict[str, float]:
     """TFLOP/s of a large product of random matrices in each precision, and TB/s of a copy, read and write counted."""
     where, size = torch.device(device), 8192 if device == "cuda" else 512
-    found = {}
+    measured = {}
     a, b = torch.randn(2, size, size, device=where)
     for name in PRECISIONS if device == "cuda" else ["fp32"]:
         x, y = (a.bfloat16(), b.bfloat16()) if name == "bf16" else (a, b)
         with products(name):
-            found[f"{name} TFLOP/s"] = 2 * size**3 / _seconds(partial(torch.matmul, x, y), where) / 1e12
+            measured[f"{name} TFLOP/s"] = 2 * size**3 / _seconds(partial(torch.matmul, x, y), where) / 1e12
     big = torch.empty(2**28 if device == "cuda" else 2**22, device=where)
     other = torch.ones_like(big)
-    found["copy TB/s"] = 8 * big.numel() / _seconds(partial(big.copy_, other), where) / 1e12
-    return {name: round(value, 4) for name, value in found.items()}
+    measured["copy TB/s"] = 8 * big.numel() / _seconds(partial(big.copy_, other), where) / 1e12
+    return {name: round(value, 4) for name, value in measured.items()}
 
 
 def _seconds(call: Callable[[], object], where: torch.device) -> float:

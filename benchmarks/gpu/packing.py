@@ -14,9 +14,9 @@ def pack(results: Path, out: Path) -> list[str]:
     The path of a run's dataset is replaced by that in the usual folder. The runs have no other use on this machine.
     """
     done = []
-    for run, known in open_registry(results).readable():
-        if known.status == "finished" and any(name.startswith("eval/") for name in known.files):
-            usual = known.dataset.model_copy(update={"path": f"datasets/{Path(known.dataset.path).name}"})
+    for run, record in open_registry(results).readable():
+        if record.status == "finished" and any(name.startswith("eval/") for name in record.files):
+            usual = record.dataset.model_copy(update={"path": f"datasets/{Path(record.dataset.path).name}"})
             run.update(dataset=usual)
             done.append(run)
     return packing.pack(out / "runs.parquet", done)[1] if done else []

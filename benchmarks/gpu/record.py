@@ -46,20 +46,20 @@ class Setting:
         """The trials that are not finished, not running and not in `recorded`."""
         registry = open_registry(storage_path(str(self.results)))
         recorded = open_registry(storage_path(str(self.recorded)))
-        found = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")), recorded)
+        trials = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")), recorded)
         done = {run.name for run in recorded}
-        return [item for item in found if item.state not in ("finished", "running") and item.name not in done]
+        return [item for item in trials if item.state not in ("finished", "running") and item.name not in done]
 
 
 def describe(planned: list[Planned], left: list[PlannedTrial], setting: Setting, pace: Pace, note: Note) -> None:
     """Print the plan, with a line for each run."""
     note(f"{setting.workers} at a time on {setting.device}, {setting.precision}; pace: {pace.measured}")
-    for one in planned:
-        name = f"{one.item.data.folder.name:38} {one.item.config.scheme:16}"
-        state = f" {one.item.variant}" + ("" if one.item.state == "new" else f" {one.item.state}")
-        note(f"{_minutes(one.begin)} to {_minutes(one.end)}  {name} seed {one.item.config.seed}{state}")
+    for run in planned:
+        name = f"{run.item.data.folder.name:38} {run.item.config.scheme:16}"
+        state = f" {run.item.variant}" + ("" if run.item.state == "new" else f" {run.item.state}")
+        note(f"{_minutes(run.begin)} to {_minutes(run.end)}  {name} seed {run.item.config.seed}{state}")
     rest = sum(pace.seconds(item) for item in left) / 60
-    alone = [pace.seconds(one.item) for one in planned] or [0.0]
+    alone = [pace.seconds(run.item) for run in planned] or [0.0]
     span = f"{min(alone):.0f} to {max(alone):.0f} s each alone"
     note(f"{len(planned)} runs, {span}; {len(left)} left: {rest:.0f} minutes")
 
@@ -83,7 +83,7 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
                 note(f"no further run fits into {max(0.0, seconds):.0f} s; {len(left)} runs are left")
                 break
             describe(planned, left, setting, pace, note)
-            done = _train([one.item for one in planned], setting, clock, note)
+            done = _train([run.item for run in planned], setting, clock, note)
             finished += done
             if not done:
                 break

@@ -151,19 +151,19 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     else:
         raise RuntimeError(f"the run is too short to measure {steps} steps of it")
     looks = times[steps // 2 :: apart]
-    found = {
+    figures = {
         "ms": 1e3 * statistics.median(b - a for a, b in itertools.pairwise(looks)) / apart,
         "first_half_s": times[steps // 2] - start,
         "steps": float(steps),
         "tflop": _tflop(loop),
     }
     if where.type == "cuda":
-        found["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
-        found["shapes"] = float(len(loop.replay.seen)) if loop.replay else 0.0
+        figures["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
+        figures["shapes"] = float(len(loop.replay.seen)) if loop.replay else 0.0
         begun = time.perf_counter()
         loop.score(loop.validation)
-        found["validation_s"] = time.perf_counter() - begun
-    return found
+        figures["validation_s"] = time.perf_counter() - begun
+    return figures
 
 
 def _tflop(loop: Trainer) -> float:
@@ -181,13 +181,13 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
     """Make the measurements that are missing, while there is time. -> the content of steps.json"""
     out.mkdir(parents=True, exist_ok=True)
     path = out / "steps.json"
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    found |= {"machine": _machine(device), "preset": preset}
-    if "rates" not in found:
-        found["rates"] = extras.rates(device)
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    content |= {"machine": _machine(device), "preset": preset}
+    if "rates" not in content:
+        content["rates"] = extras.rates(device)
     slowest = 10.0
     for section, key, call in _calls(preset, device, work):
-        kept = found.setdefault(section, {})
+        kept = content.setdefault(section, {})
         if key in kept:
             continue
         if clock.left < 1.5 * slowest:
@@ -196,11 +196,11 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
         begun = time.monotonic()
         kept[key] = call()
         slowest = max(10.0, time.monotonic() - begun)
-        if rate := found["rates"].get(f"{kept[key].get('precision')} TFLOP/s"):
+        if rate := content["rates"].get(f"{kept[key].get('precision')} TFLOP/s"):
             kept[key]["over_floor"] = round(kept[key]["ms"] * rate / (1e3 * kept[key]["tflop"]), 3)
         note(f"{section}: {key}: {json.dumps({k: v for k, v in kept[key].items() if k not in _SAID})}")
-        files.write_json(path, found)
-    return found
+        files.write_json(path, content)
+    return content
 
 
 # not printed, because the key of a row says it
@@ -236,7 +236,7 @@ def _together(measure: Measure, preset: str, device: str, work: Path, count: int
     _data(measure, preset, work)  # generate it before the processes start
     begin = time.time() + 25.0 if device == "cuda" else 0.0
     words = (asdict(measure), preset, device, str(work), count, begin)
-    call = f"from benchmarks.gpu.steps import one; one(*{words!r})"
+    call = f"from benchmarks.gpu.steps import print_step; print_step(*{words!r})"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with shared_gpu(device == "cuda") as shares:
         children = [
@@ -246,17 +246,17 @@ def _together(measure: Measure, preset: str, device: str, work: Path, count: int
         said = [child.communicate()[0] for child in children]
     if any(child.returncode for child in children):
         raise RuntimeError(f"{measure.key}: a process failed")
-    each = [json.loads(text.strip().splitlines()[-1]) for text in said]
-    pace = sum(1.0 / row["ms"] for row in each)
+    figures = [json.loads(text.strip().splitlines()[-1]) for text in said]
+    pace = sum(1.0 / row["ms"] for row in figures)
     return {
         "ms": 1.0 / pace,
-        "slowest_ms": max(row["ms"] for row in each),
+        "slowest_ms": max(row["ms"] for row in figures),
         "shared": float(shares),
-        "tflop": statistics.mean(row["tflop"] for row in each),
+        "tflop": statistics.mean(row["tflop"] for row in figures),
     }
 
 
-def one(measure: dict[str, Any], preset: str, device: str, work: str, count: int, begin: float) -> None:
+def print_step(measure: dict[str, Any], preset: str, device: str, work: str, count: int, begin: float) -> None:
     """Measure a step in this process and print the figures as one line of JSON."""
     torch.set_num_threads(1)
     print(json.dumps(step_of(Measure(**measure), preset, device, Path(work), count, begin)))

@@ -24,7 +24,7 @@ def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Findi
     made = {make.__name__: make(scores) for make in named}
     made |= {make.__name__: make(registry) for make in (sweeps.ingredients, sweeps.init, sweeps.extraction)}
     made |= {make.__name__: make(registry, plans) for make in (sweeps.structure, sweeps.beyond)}
-    return {name: found for name, one in made.items() if (found := _drawable(one))}
+    return {name: drawable for name, finding in made.items() if (drawable := _drawable(finding))}
 
 
 def drawn(registry: Registry, planned: Callable[[str], Stages]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def drawn(registry: Registry, planned: Callable[[str], Stages]) -> dict[str, str
     for sweep in sweeps.SWEEPS:
         with suppress(DataError):
             plans[sweep] = planned(sweep)
-    return {f"{name}.svg": picture(found) for name, found in findings(registry, plans).items()}
+    return {f"{name}.svg": picture(finding) for name, finding in findings(registry, plans).items()}
 
 
 def _drawable(finding: Finding) -> Finding | None:

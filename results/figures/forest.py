@@ -40,8 +40,8 @@ class Cell(NamedTuple):
     @classmethod
     def of(cls, values: Iterable[float], note: str = "") -> Cell:
         """The cell of a score for each seed."""
-        found = sorted(values)  # the sum of floats depends on their order
-        return cls(sum(found) / len(found), stats.spread(found)[1], len(found), note)
+        ordered = sorted(values)  # the sum of floats depends on their order
+        return cls(sum(ordered) / len(ordered), stats.spread(ordered)[1], len(ordered), note)
 
     def ends(self, is_share: bool) -> tuple[float, float]:
         """The ends of the interval. That of a share is cut off at 0 and 100."""
@@ -76,8 +76,8 @@ class Block(NamedTuple):
     @property
     def columns(self) -> list[str]:
         """The columns that have a cell."""
-        found = dict.fromkeys(column for row in self.rows for column in row.cells)
-        return list(dict.fromkeys([*(column for column in self.order if column in found), *found]))
+        names = dict.fromkeys(column for row in self.rows for column in row.cells)
+        return list(dict.fromkeys([*(column for column in self.order if column in names), *names]))
 
 
 class Finding(NamedTuple):
@@ -93,14 +93,14 @@ class Finding(NamedTuple):
         return [cell for block in self.blocks for cell in block.cells]
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The largest number of seeds of a cell."""
         return max(cell.seeds for cell in self.cells)
 
     def text(self, cell: Cell) -> str:
         """What is printed next to a dot. It has the number of seeds if that is not the largest one."""
         number = f"{round(cell.mean, 2) + 0:{'+' if self.differences else ''}.2f}"  # never -0.00
-        return f"{number}{f' ×{cell.seeds}' * (cell.seeds != self.most)} {cell.note}".strip()
+        return f"{number}{f' ×{cell.seeds}' * (cell.seeds != self.maximum)} {cell.note}".strip()
 
     @property
     def told(self) -> str:
@@ -109,10 +109,10 @@ class Finding(NamedTuple):
         if counts == {1}:
             return f"Mark: the score of one seed, so there is no interval over seeds. {self.foot}"
         what = "mean difference of runs with the same seed" if self.differences else "mean"
-        cut, one = "" if self.differences else ", cut off at 0 and 100", "; one seed has none" if 1 in counts else ""
+        cut, lack = "" if self.differences else ", cut off at 0 and 100", "; one seed has none" if 1 in counts else ""
         return (
-            f"Mark: {what}, over {self.most} seeds{' (×n: over n)' if len(counts) > 1 else ''}. "
-            f"Bar: 95% interval over seeds by Student's t{cut}{one}. {self.foot}"
+            f"Mark: {what}, over {self.maximum} seeds{' (×n: over n)' if len(counts) > 1 else ''}. "
+            f"Bar: 95% interval over seeds by Student's t{cut}{lack}. {self.foot}"
         )
 
     def scale(self, cells: Sequence[Cell], pixels: float) -> tuple[float, float, list[float]]:
@@ -157,10 +157,12 @@ class Panels:
         self.finding, self.blocks, self.left = finding, blocks, left
         cells = [cell for block in blocks for cell in block.cells]
         columns = blocks[0].columns
-        self.each = (WIDTH - MARGIN - left) / len(columns)
-        self.plot = max(self.each - max(wide(finding.text(cell), SMALL) for cell in cells) - 2 * GAP, LEAST_PLOT)
+        self.column_width = (WIDTH - MARGIN - left) / len(columns)
+        self.plot = max(
+            self.column_width - max(wide(finding.text(cell), SMALL) for cell in cells) - 2 * GAP, LEAST_PLOT
+        )
         self.low, self.high, self.ticks = finding.scale(cells, self.plot)
-        self.columns = {c: [c] if wide(c, SMALL) < self.each - GAP else c.split("/") for c in columns}
+        self.columns = {c: [c] if wide(c, SMALL) < self.column_width - GAP else c.split("/") for c in columns}
         self.names = max(len(lines) for lines in self.columns.values()) if columns != [""] else 0
         self.height = ROW * (self.names + sum(len(b.rows) + bool(b.heading) for b in blocks)) + TICKS
 
@@ -173,43 +175,43 @@ class Panels:
             if block is self.blocks[0]:
                 self._names(axes, top)
                 top += ROW * self.names
-            for place in range(len(self.columns)):
-                self._grid(axes, place, top, top + ROW * len(block.rows))
+            for index in range(len(self.columns)):
+                self._grid(axes, index, top, top + ROW * len(block.rows))
             for number, row in enumerate(block.rows):
                 self._row(axes, row, looks.get(row.looks, OTHERS), top + ROW * (number + 0.5))
             top += ROW * len(block.rows)
-        for place, tick in itertools.product(range(len(self.columns)), self.ticks):
-            x = self._along(place)(tick)
+        for index, tick in itertools.product(range(len(self.columns)), self.ticks):
+            x = self._along(index)(tick)
             axes.text(x, top + 8, f"{tick:g}", ha="center", va="center", size=SMALL, alpha=0.85)
 
     def _names(self, axes: Axes, top: float) -> None:
         """Write the names of the columns."""
-        for place, lines in enumerate(self.columns.values()):
+        for index, lines in enumerate(self.columns.values()):
             for number, line in enumerate(lines if self.names else []):
-                x, y = self.left + self.each * place, top + ROW * (number + 0.5)
+                x, y = self.left + self.column_width * index, top + ROW * (number + 0.5)
                 axes.text(x, y, line, va="center", size=SMALL)
 
     def _row(self, axes: Axes, row: Row, look: palette.Look, y: float) -> None:
         """Draw a row in all columns."""
         axes.text(MARGIN, y, row.label, va="center")
-        for place, column in enumerate(self.columns):
+        for index, column in enumerate(self.columns):
             if cell := row.cells.get(column):
-                self._cell(axes, place, y, cell, look, row.hollow)
+                self._cell(axes, index, y, cell, look, row.hollow)
 
-    def _along(self, place: int) -> Callable[[float], float]:
+    def _along(self, index: int) -> Callable[[float], float]:
         """The function from numbers to places along the scale of a column."""
-        start = self.left + self.each * place
+        start = self.left + self.column_width * index
         return lambda value: start + self.plot * (value - self.low) / (self.high - self.low)
 
-    def _grid(self, axes: Axes, place: int, top: float, bottom: float) -> None:
+    def _grid(self, axes: Axes, index: int, top: float, bottom: float) -> None:
         """Draw the lines of the ticks of a column."""
         for tick in self.ticks:
-            x, strong = self._along(place)(tick), self.finding.differences and tick == 0
+            x, strong = self._along(index)(tick), self.finding.differences and tick == 0
             axes.plot([x, x], [top, bottom], color=palette.INK, linewidth=0.8, alpha=0.6 if strong else 0.18)
 
-    def _cell(self, axes: Axes, place: int, y: float, cell: Cell, look: palette.Look, hollow: bool) -> None:
+    def _cell(self, axes: Axes, index: int, y: float, cell: Cell, look: palette.Look, hollow: bool) -> None:
         """Draw the mark, the interval and the number of a cell. An end of the interval beyond the scale is an arrow."""
-        along = self._along(place)
+        along = self._along(index)
         if cell.half is not None:
             low, high = cell.ends(not self.finding.differences)
             inside = [min(max(end, self.low), self.high) for end in (low, high)]
@@ -220,7 +222,7 @@ class Panels:
         face = "#ffffff" if hollow else look.colour
         axes.plot([along(cell.mean)], [y], color=look.colour, marker=look.mark, markerfacecolor=face, zorder=3)
         text = self.finding.text(cell)
-        axes.text(self.left + self.each * place + self.plot + GAP, y, text, va="center", size=SMALL)
+        axes.text(self.left + self.column_width * index + self.plot + GAP, y, text, va="center", size=SMALL)
 
 
 def picture(finding: Finding) -> str:
@@ -254,6 +256,6 @@ def for_both_pages(svg: str) -> str:
     rules = re.findall(r"^\.\w+\{.*\}$", svg, flags=re.M)
     pattern = re.compile("|".join(PAGES))
     dark = [rule for rule in rules if pattern.search(rule)]
-    dark = [pattern.sub(lambda found: PAGES[found[0]], rule) for rule in dark]
+    dark = [pattern.sub(lambda match: PAGES[match[0]], rule) for rule in dark]
     listed = "\n".join(dark)
     return svg.replace("</style>", f"@media (prefers-color-scheme: dark) {{\n{listed}\n}}\n</style>", 1)

@@ -50,11 +50,11 @@ def locality(scores: Scores) -> Finding:
         other, own = f"decay={BIAS}", ""
         if scheme.startswith("orthogonal"):
             other, own = "", "decay=1"
-        found = {}
+        of_column = {}
         for column in columns:
             pair = [scores.seeds(f"{column.replace('/', '-')}-small", scheme, variant) for variant in (own, other)]
-            found[column] = {seed: pair[biased][seed] for seed in OF_THE_BIAS & pair[0].keys() & pair[1].keys()}
-        return Row(f"{scheme}, {'bias' if biased else 'no bias'}", cells(found), scheme, hollow=not biased)
+            of_column[column] = {seed: pair[biased][seed] for seed in OF_THE_BIAS & pair[0].keys() & pair[1].keys()}
+        return Row(f"{scheme}, {'bias' if biased else 'no bias'}", cells(of_column), scheme, hollow=not biased)
 
     words, trees = ("reverse", "repeat"), ("tree-rotate/depth", "c3/breadth", "tree-ops/breadth")
     blocks = [
@@ -66,10 +66,10 @@ def locality(scores: Scores) -> Finding:
 
 def metric(scores: Scores) -> Finding:
     """Token accuracy and exact match of the same runs."""
-    found = {
+    by_scheme = {
         s: {name: scores.seeds("tree-ops-breadth-small", s, metric=m) for m, name in NAMES.items()} for s in SCHEMES
     }
-    rows = [Row(scheme, cells(of), scheme) for scheme, of in found.items()]
+    rows = [Row(scheme, cells(of), scheme) for scheme, of in by_scheme.items()]
     rows = [row for row in rows if row.cells]
     rows.sort(key=lambda row: -row.cells[NAMES["token_accuracy"]].mean)
     return Finding([Block("", rows)], "Scores on tree-ops/breadth in %, preset small, in the order of token accuracy.")

@@ -29,15 +29,15 @@ class Scores:
     def __init__(self, registry: Registry) -> None:
         """Read all runs."""
         values, _ = evaluations.scores(registry)
-        self.found: dict[tuple[str, str], dict[tuple[str, str], Seeds]] = {}  # by dataset and metric, then by row
+        self.by_data: dict[tuple[str, str], dict[tuple[str, str], Seeds]] = {}  # by dataset and metric, then by row
         own = pl.col("fingerprint") == pl.col("trained_fingerprint")
         for line in values.filter(own, split="test", decode="teacher").iter_rows(named=True):
-            rows = self.found.setdefault((line["trained_on"], line["metric"]), {})
+            rows = self.by_data.setdefault((line["trained_on"], line["metric"]), {})
             rows.setdefault((line["scheme"], line["variant"]), {})[line["seed"]] = 100 * line["value"]
 
     def rows(self, data: str, metric: str = "token_accuracy") -> dict[tuple[str, str], Seeds]:
         """The scores on a dataset by scheme and variant, then by seed."""
-        return self.found.get((data, metric), {})
+        return self.by_data.get((data, metric), {})
 
     def seeds(self, data: str, scheme: str, variant: str = "", metric: str = "token_accuracy") -> Seeds:
         """The scores of a row by seed. It is empty if there are no such runs."""

@@ -76,7 +76,7 @@ def _lead(rows: Mapping[tuple[str, str], Seeds], own: str) -> dict[str, Cell]:
     usual = {row[1] for row in ours}  # not the earlier runs of `tree` with another size
     others = {row: fmean(seeds.values()) for row, seeds in rows.items() if row[0] != own and row[1] in usual}
     flat = {row: mean for row, mean in others.items() if row[0] in FLAT}
-    found: dict[str, Cell] = {}
+    leads: dict[str, Cell] = {}
     for seeds in ours.values():  # a sweep has one
         for column, means in (
             ("lead over the best other row", others),
@@ -85,8 +85,8 @@ def _lead(rows: Mapping[tuple[str, str], Seeds], own: str) -> dict[str, Cell]:
             if means:
                 best = max(means, key=means.__getitem__)
                 paired = differences({column: (seeds, rows[best])})
-                found |= {key: cell._replace(note=f"({best[0]})") for key, cell in paired.items()}
-    return found
+                leads |= {key: cell._replace(note=f"({best[0]})") for key, cell in paired.items()}
+    return leads
 
 
 def ingredients(registry: Registry) -> Finding:
@@ -101,12 +101,12 @@ def ingredients(registry: Registry) -> Finding:
 
 def init(registry: Registry) -> Finding:
     """What starting from RoPE is worth, as the tables of `starts` have it: differences of the cross-entropy."""
-    found, blocks = starts.scores(registry, "small"), []
+    scores, blocks = starts.scores(registry, "small"), []
     for order in starts.ORDERS:
         columns = [column for column in starts.COLUMNS["small"] if column.endswith(f"/{order}")]
         rows = []
         for name, pair in list(starts.PAIRS.items())[:5]:
-            of = {c: starts.difference(c, pair, "cross_entropy", found) for c in columns}
+            of = {c: starts.difference(c, pair, "cross_entropy", scores) for c in columns}
             rows.append(
                 Row(name.replace("`", ""), {c.partition("/")[0]: Cell(*cell) for c, cell in of.items() if cell})
             )
@@ -135,27 +135,27 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
         lines = Generalisation().read(Tuned(registry).runs(options), options)
     except ApeError:  # no run is finished
         return []
-    exact, found = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
+    exact, by_heading = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
     largest = exact["largest"].to_list()[0]  # in training: the same for all tasks of a sweep
     means = over_unseen(exact)
-    most = max(len(of) for of in means["by_seed"])
+    maximum = max(len(of) for of in means["by_seed"])
     for line in means.iter_rows(named=True):
-        if len(line["by_seed"]) < most:  # only its learning rates were tried
+        if len(line["by_seed"]) < maximum:  # only its learning rates were tried
             continue
         settings = dict(part.split("=") for part in line["variant"].split(", ") if part)
         model = f", {settings.get('model', 'encoder-decoder')}" if sweep == "length" else ""
-        rows = found.setdefault(f"{sweep} above {largest}{model}", {})
+        rows = by_heading.setdefault(f"{sweep} above {largest}{model}", {})
         name = line["scheme"] + ", randomised" * ("positions" in settings)
         row = rows.setdefault(name, Row(name, {}, line["scheme"]))
         column = f"{line['task']}/{line['order']}" if line["order"] else line["task"]
         cell = Cell.of(100 * of["value"] for of in line["by_seed"])
         rows[name] = row._replace(cells={**row.cells, column: cell})
-    return [Block(heading, [*found[heading].values()]) for heading in sorted(found)]
+    return [Block(heading, [*by_heading[heading].values()]) for heading in sorted(by_heading)]
 
 
 def extraction(registry: Registry) -> Finding:
     """Scores on the rows of `tree-ops` that extract a subtree, with parts of the task and more steps."""
-    found: dict[tuple[str, str, int | None], dict[str, Seeds]] = {}
+    by_settings: dict[tuple[str, str, int | None], dict[str, Seeds]] = {}
     for run, about in registry.readable():
         key = about.config.scheme, about.dataset.name, about.config.steps
         usual = about.variant.keys() <= {"steps"} and about.status == "finished"
@@ -164,8 +164,8 @@ def extraction(registry: Registry) -> Finding:
             by_op = {line["op"]: line for line in own["by_op"]}
             if line := by_op.get("extract", by_op.get("flip-extract")):
                 for metric, name in NAMES.items():
-                    found.setdefault(key, {}).setdefault(name, {})[about.config.seed] = 100 * line[metric]
-    rows = [Row(label, cells(found.get(key, {})), key[0]) for label, key in EXTRACTION.items()]
-    if len(found) == 1:  # the run of table 2, with which the others are compared
+                    by_settings.setdefault(key, {}).setdefault(name, {})[about.config.seed] = 100 * line[metric]
+    rows = [Row(label, cells(by_settings.get(key, {})), key[0]) for label, key in EXTRACTION.items()]
+    if len(by_settings) == 1:  # the run of table 2, with which the others are compared
         rows = []
     return Finding([Block("", rows)], FOOT)

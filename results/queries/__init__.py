@@ -30,8 +30,8 @@ def render(template: str) -> str:
 
     def value(query: re.Match[str]) -> str:
         (field,) = ast.parse(f"f'''{{{query[1]}}}'''", mode="eval").body.values
-        found = eval(compile(ast.Expression(field.value), query[0], "eval"), NAMES)
-        spec = field.format_spec.values[0].value if field.format_spec else ".2f" * isinstance(found, float)
-        return format(found, spec)
+        answer = eval(compile(ast.Expression(field.value), query[0], "eval"), NAMES)
+        spec = field.format_spec.values[0].value if field.format_spec else ".2f" * isinstance(answer, float)
+        return format(answer, spec)
 
     return QUERY.sub(value, template)

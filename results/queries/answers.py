@@ -93,7 +93,7 @@ def floor_table() -> str:
     for task in ("addition", "associative-recall", "flip-flop", "modular", "list-ops", "group-word"):
         column = min((column for column in set(lines["column"]) if column.startswith(task)), key=len)
         scores = dict(lines.filter(column=column).select("baseline", "exact_match").iter_rows())
-        found = [scores.get(name) for name in shown] + [max(scores.values())]
-        cells = ["—" if score is None else f"{100 * score:.1f}" for score in found]
+        row = [scores.get(name) for name in shown] + [max(scores.values())]
+        cells = ["—" if score is None else f"{100 * score:.1f}" for score in row]
         table.append(f"| `{task}` | {' | '.join(cells)} |")
     return "\n".join(table)

@@ -32,15 +32,15 @@ SEQ_FROM_ROPE, TREE_FROM_ROPE = ("orthogonal-seq", "init=rope"), ("orthogonal-tr
 
 def tuned(scheme: str, column: str) -> tuple[str, str]:
     """The row of a scheme with the learning rate of the best mean validation accuracy over six seeds."""
-    found: dict[str, list[float]] = {}
+    by_settings: dict[str, list[float]] = {}
     for _, about in runs():
         config, data = about.config, about.dataset
         own = (config.preset, data.name, config.scheme) == ("small", f"{column.replace('/', '-')}-small", scheme)
         if own and set(about.variant) <= {"lr_peak"} and about.result:
-            found.setdefault(settings_text(about.variant), []).append(about.result.best_accuracy)
-    assert {len(of) for of in found.values()} == {6}
-    assert len(found) == 3
-    return scheme, max(found, key=lambda settings: fmean(found[settings]))
+            by_settings.setdefault(settings_text(about.variant), []).append(about.result.best_accuracy)
+    assert {len(of) for of in by_settings.values()} == {6}
+    assert len(by_settings) == 3
+    return scheme, max(by_settings, key=lambda settings: fmean(by_settings[settings]))
 
 
 def intervals() -> int:
@@ -53,8 +53,8 @@ STARTS = [f"{task}/{order}" for task in TREE_TASKS[1:] for order in ORDERS[::2]]
 
 def started(ours: tuple[str, str], theirs: tuple[str, str]) -> tuple[int, int]:
     """In how many columns of `init` the perplexity of the first row is clearly better than the second's, and worse."""
-    found = [small.nats(column, *ours) - small.nats(column, *theirs) for column in STARTS]
-    clear = [of.mean > 0 for of in found if of.is_clear]
+    gaps = [small.nats(column, *ours) - small.nats(column, *theirs) for column in STARTS]
+    clear = [of.mean > 0 for of in gaps if of.is_clear]
     return clear.count(False), clear.count(True)
 
 

@@ -38,8 +38,8 @@ def verdict_counts(source: str) -> list[int]:
     """The number of verdicts, then of each kind: reproduced, differs for a likely reason, for an open one, not run."""
     cells = verdicts.read(open_registry(RESULTS), published.load(source))
     metric = "perplexity" if source == "neurips" else "token_accuracy"
-    found = [cell.follows for cell in cells if source == "paper" or cell.number.metric == metric]
-    return [len(found), *(found.count(word) for word in get_args(verdicts.Word))]
+    words = [cell.follows for cell in cells if source == "paper" or cell.number.metric == metric]
+    return [len(words), *(words.count(word) for word in get_args(verdicts.Word))]
 
 
 PREPRINT = ("table1-paper", "table2-paper")  # the sweeps at the preprint's size

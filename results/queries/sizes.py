@@ -47,7 +47,9 @@ def depth_schemes(*but: str) -> list[str]:
 def larger(column: str, scheme: str, *sizes: int, metric: str = "exact_match") -> Scores:
     """The mean over 1,000 rows of each of some larger sizes, for the runs of tables 1 and 2 that were trained again."""
     of_seed = evaluations(AGAIN)["small", column, scheme, ""].items()
-    by_size = {seed: {line["size"]: 100 * line[metric] for line in found[1]["by_size"]} for seed, found in of_seed}
+    by_size = {
+        seed: {line["size"]: 100 * line[metric] for line in evaluated[1]["by_size"]} for seed, evaluated in of_seed
+    }
     return Scores({seed: fmean(lines[size] for size in sizes or lines) for seed, lines in by_size.items()})
 
 
@@ -68,8 +70,8 @@ def trained_again() -> tuple[int, list[float]]:
             continue
         first, second = (
             100 * e["overall"]["token_accuracy"]
-            for one in (run, recorded[about.run])
-            for e in one.evaluations()[0]
+            for compared in (run, recorded[about.run])
+            for e in compared.evaluations()[0]
             if (e["fingerprint"], e["split"]) == (about.dataset.fingerprint, "test")
         )
         apart.append(abs(first - second))
@@ -84,8 +86,8 @@ def length_cells() -> claims.Scores:
 def longer(scheme: str, positions: str = "plain", task: str = "copy", model: str = "decoder", size: int = 0) -> Scores:
     """The score of a cell of `length`: the mean exact match beyond training, or that at the largest training size."""
     cell = length_cells()[Cell(scheme, positions, task, model)]
-    found = {seed: 100 * (of.trained if size else of.unseen) for seed, of in cell.items() if of}
-    return Scores(found)
+    by_seed = {seed: 100 * (of.trained if size else of.unseen) for seed, of in cell.items() if of}
+    return Scores(by_seed)
 
 
 def decoders(task: str) -> list[str]:
@@ -100,13 +102,13 @@ def decoders(task: str) -> list[str]:
 @cache
 def randomised() -> dict[Cell, tuple[float, float]]:
     """Exact match at size 40 with seed 42, plain and randomised, in the columns of `copy` and `reverse` with both."""
-    found = {}
+    by_cell = {}
     for pair in claims.claims()["randomised positions help"]:
         for column in pair.columns:
             both = [length_cells().get(Cell(*side, *column), {}).get(42) for side in (pair.theirs, pair.ours)]
             if column[0] in ("copy", "reverse") and both[0] and both[1]:
-                found[Cell(*pair.ours, *column)] = (100 * both[0].trained, 100 * both[1].trained)
-    return found
+                by_cell[Cell(*pair.ours, *column)] = (100 * both[0].trained, 100 * both[1].trained)
+    return by_cell
 
 
 def copied_randomised() -> list[float]:

@@ -26,12 +26,12 @@ from results.numbers import (
 
 def word_pairs() -> list[int]:
     """For each pair of schemes in a column of table 1: 0 if they are equal, 1 if all seeds agree, else 2."""
-    found = []
+    answers = []
     for column in ("copy", "reverse", "repeat"):
         for first, second in itertools.combinations((*FLAT, "relative"), 2):
             signs = {(gap > 0) - (gap < 0) for gap in (small(column, first) - small(column, second)).values()}
-            found.append(0 if signs == {0} else 1 if signs in ({1}, {-1}) else 2)
-    return found
+            answers.append(0 if signs == {0} else 1 if signs in ({1}, {-1}) else 2)
+    return answers
 
 
 def relative_behind() -> float:
@@ -184,15 +184,15 @@ def easy_tokens() -> float:
 
 def perplexity_ratios(order: str) -> list[float]:
     """Our perplexities of flat schemes on three tasks, divided by the published ones of the `depth` columns."""
-    source, found = published.load("neurips"), []
+    source, ratios = published.load("neurips"), []
     for scheme in FLAT:
         for task in ("tree-copy", "c3", "tree-ops"):
             number = source.number(scheme, "", f"{task}/breadth-to-depth", "perplexity")
             assert number is not None
             ours = medium.nats(f"{task}/{order}", scheme)
             assert len(ours) == 3
-            found.append(fmean(map(math.exp, ours.values())) / number.value)
-    return found
+            ratios.append(fmean(map(math.exp, ours.values())) / number.value)
+    return ratios
 
 
 def at_depth_6(scheme: str) -> float:

@@ -33,8 +33,8 @@ a kind although the law fails
   +     kind = f"{CONTENT}, {seen.kind}" if of_content else seen.kind
 operators on paper that are believed
   _representation  evaluation/test_algebra.py::test_operators_that_have_nothing_to_do_with_scores_are_no_representation
-  - found.error <= LIMIT and (found.steps is None or found.element is None or found.element <= LIMIT)
-  + found.error <= LIMIT
+  - action.error <= LIMIT and (action.steps is None or action.element is None or action.element <= LIMIT)
+  + action.error <= LIMIT
 an affine map taken for an operator, because it is probed with basis vectors alone
   on_queries_and_keys  evaluation/test_algebra.py::test_the_map_of_all_schemes
   - if any(scheme.rotate(nothing, scheme.context(at), side).any() for side in ("query", "key")):
@@ -46,7 +46,7 @@ a bounded table measured beyond its end, where all vectors are one
   + scheme
 a fitted operator used although it does not fit
   _representation  evaluation/test_algebra.py::test_errors_and_commutators_are_those_of_the_group
-  - holds or found.law != "shift"
+  - holds or action.law != "shift"
   + True
 offsets of keys ahead of the query counted in a decoder
   _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits

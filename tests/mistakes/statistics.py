@@ -114,9 +114,9 @@ rows that are not known pooled with others
   - sources is None or of_size is None or of_size.is_in(sources.implode()).any()
   + sources is not None and of_size is not None and of_size.is_in(sources.implode()).any()
 rows that were drawn again taken for those that were evaluated
-  _agrees  reports/test_distinct_rows.py::test_rows_that_cannot_be_drawn_again
-  - _counts(rows, "size").equals(recorded.select("size", *COUNTS))
-  + True
+  of_evaluations  reports/test_distinct_rows.py::test_rows_that_cannot_be_drawn_again
+  - rows is not None and _counts(rows, "size").equals(wanted)
+  + rows is not None
 a mean of the perplexities of sizes
   pool  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
   - (value * weight).sum() / weight.sum()

@@ -103,7 +103,7 @@ def test_nats_of_parts_are_added_before_the_exponential(tmp_path: Path) -> None:
     assert line_of(tmp_path)["mean"] == pytest.approx(15.0292755)
     sizes = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
     assert by_size.pool(sizes)["mean"].to_list() == pytest.approx([math.exp(0.1), math.exp(3)])
-    assert by_size.pool(sizes, most=1)["mean"].to_list() == pytest.approx([math.exp(0.1), math.exp(3)])  # 5 is seen
+    assert by_size.pool(sizes, maximum=1)["mean"].to_list() == pytest.approx([math.exp(0.1), math.exp(3)])  # 5 is seen
     (table,) = tables_of(tmp_path, "by-size")
     assert [table.number(cell.mean, 2) for cell in table.scores()] == ["1.11", "20.09"]
 
@@ -235,7 +235,7 @@ def test_one_size_of_two_datasets_and_a_bin_of_two_sizes(tmp_path: Path) -> None
     sizes = test_by_size.all_differ(sizes)
     pooled = by_size.pool(sizes).filter(first=6)
     assert pooled.select("mean", "least", "most").row(0) == pytest.approx([15.0292755] * 3)
-    (together,) = by_size.pool(sizes, most=1)["mean"].to_list()
+    (together,) = by_size.pool(sizes, maximum=1)["mean"].to_list()
     assert together == pytest.approx(math.exp((10 * 0.1 + 2 * 0.1 + 90 * 3) / 102))
 
 

@@ -35,7 +35,7 @@ def test_errors_are_what_is_missing_to_100() -> None:
     """
     made = scale("error", "%", [0.95, 0.9997], [0.94, 1.01])
     assert made.of([0.95, 0.9997, 1.0, 1 - 1e-16, 1 + 1e-16, 1.01]).tolist() == pytest.approx([5, 0.03, 0, 0, 0, 0])
-    assert (made.low, made.high, made.least) == (0, pytest.approx(6.6), pytest.approx(0.01))
+    assert (made.low, made.high, made.threshold) == (0, pytest.approx(6.6), pytest.approx(0.01))
     assert made.label("token accuracy") == "error, % (100 − token accuracy)"
     axes = on_axes(made)
     assert axes.get_yscale() == "symlog"

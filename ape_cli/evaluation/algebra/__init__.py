@@ -108,13 +108,13 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
         """The same scheme for another size."""
         return make(name, expression, DTYPE, **options | {"max_size": size})
 
-    found = action_of(scheme, sized)
-    holds = found.error <= LIMIT and (found.steps is None or found.element is None or found.element <= LIMIT)
-    fits = holds or found.law != "shift"  # otherwise the fitted operators mean nothing
-    seen = spectrum_of(found.steps.flatten(0, 1)) if found.steps is not None and fits else None
+    action = action_of(scheme, sized)
+    holds = action.error <= LIMIT and (action.steps is None or action.element is None or action.element <= LIMIT)
+    fits = holds or action.law != "shift"  # otherwise the fitted operators mean nothing
+    seen = spectrum_of(action.steps.flatten(0, 1)) if action.steps is not None and fits else None
     groups = {PRODUCT: "paths of tokens", FORM: "paths of tokens", TERMS_BEHIND: "N"}
-    if found.law == "round trip":  # going up has no inverse
-        groups[found.law] = f"free monoid of {group(scheme.structure)}"
+    if action.law == "round trip":  # going up has no inverse
+        groups[action.law] = f"free monoid of {group(scheme.structure)}"
     kind = NO_REPRESENTATION
     if seen and holds:
         kind = f"{CONTENT}, {seen.kind}" if of_content else seen.kind
@@ -122,16 +122,16 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
         scheme=name,
         options=options,
         structure=expression,
-        group=groups.get(found.law, group(scheme.structure)),
+        group=groups.get(action.law, group(scheme.structure)),
         kind=kind,
         steps=seen.kind if seen else None,
-        law=found.law,
-        error=found.error,
+        law=action.law,
+        error=action.error,
         holds=holds,
-        commutator=found.commutator if seen else None,
+        commutator=action.commutator if seen else None,
         block=seen.block if seen else None,
         eigenvalues=seen.eigenvalues if seen else [],
-        element=found.element,
+        element=action.element,
     )
 
 
@@ -154,12 +154,12 @@ def group(structure: Structure) -> str:
 
 def cases(names: list[str] | None = None) -> list[Case]:
     """All relations between encodings, with the differences that are measured. `names`: only those of these schemes."""
-    found = []
+    measured = []
     for case in RELATIONS:
         special, general = case.special, case.general
         if names is None or {special.name, general.name} & set(names):
             error = case.difference()
-            found.append(
+            measured.append(
                 Case(
                     special=special.label,
                     general=general.label,
@@ -173,4 +173,4 @@ def cases(names: list[str] | None = None) -> list[Case]:
                     holds=error <= LIMIT,
                 )
             )
-    return sorted(found, key=lambda case: (case.special, case.general))
+    return sorted(measured, key=lambda case: (case.special, case.general))

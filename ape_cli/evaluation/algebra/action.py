@@ -173,13 +173,13 @@ def on_embeddings(scheme: Scheme) -> Action:
         single, first, second, whole = (_embedded(scheme, basis, path).permute(1, 2, 0) for path in at)  # [N, D, D]
         return Action("composition", float(greatest(whole - first @ second)), single[:, None])
     farthest = (SAMPLES if scheme.bounded else FAR) - max(AHEAD)
-    places = paths(scheme.structure, SAMPLES, 22, steps=farthest)
-    before = _embedded(scheme, nothing, places)[0]
+    positions = paths(scheme.structure, SAMPLES, 22, steps=farthest)
+    before = _embedded(scheme, nothing, positions)[0]
     steps, errors = [], []
     for step in generators(scheme.structure).split(1, dim=1):
-        ahead = [places]
+        ahead = [positions]
         for _ in range(max(AHEAD)):
-            ahead.append(scheme.structure.compose(ahead[-1], step.expand_as(places)))
+            ahead.append(scheme.structure.compose(ahead[-1], step.expand_as(positions)))
         matrix, error = fitted(before, {n: _embedded(scheme, nothing, ahead[n])[0] for n in AHEAD})
         steps.append(matrix)
         errors.append(error)
@@ -292,8 +292,8 @@ def action_of(scheme: Scheme, sized: Callable[[int], Scheme] | None = None) -> A
     """
     if scheme.overrides("logits"):
         return on_content(scheme)
-    if any(map(scheme.overrides, ("rotate", "representation"))) and (found := on_queries_and_keys(scheme)):
-        return found
+    if any(map(scheme.overrides, ("rotate", "representation"))) and (action := on_queries_and_keys(scheme)):
+        return action
     if hasattr(scheme, "stack"):
         return on_stacks(scheme)
     if scheme.overrides("embed"):

@@ -68,7 +68,7 @@ class Relation:
     fit: Callable[[Any, Any], None] | None = None
     compared: Literal["scores", "behind", "weights", "vectors"] = "scores"
     basis: Callable[[Any], Tensor] | None = None  # Q [H, K, K]: the general one gets Q' q and Q' k, as projections can
-    places: Callable[[Structure], tuple[Tensor, Tensor]] | None = None  # positions for the special one and the general
+    positions: Callable[[Structure], tuple[Tensor, Tensor]] | None = None  # for the special one and the general
 
     def difference(self, change: Callable[[Scheme, Scheme], None] | None = None) -> float:
         """The greatest difference. `change`: what is done to the two schemes before they are compared."""
@@ -78,7 +78,9 @@ class Relation:
                 self.fit(special, general)
             if change:
                 change(special, general)
-            at, there = self.places(general.structure) if self.places else (_places(special.structure),) * 2
+            at, there = (
+                self.positions(general.structure) if self.positions else (_test_positions(special.structure),) * 2
+            )
             basis = self.basis(special) if self.basis else None
             return float(greatest(self._seen(special, at, None) - self._seen(general, there, basis)))
 
@@ -98,7 +100,7 @@ class Relation:
         return scores.masked_fill(ahead, -torch.inf).softmax(-1) if self.compared == "weights" else scores.tril()
 
 
-def _places(structure: Structure) -> Tensor:
+def _test_positions(structure: Structure) -> Tensor:
     """Positions in ascending order, the empty path first. -> int64 [1, N(, C)]"""
     at = paths(structure, _COUNT, 41, steps=200, depth=8)
     if structure.width == 1:
@@ -123,8 +125,8 @@ def planes(skew: Tensor) -> tuple[Tensor, Tensor]:
     T has the blocks [[0, -t], [t, 0]]. The eigenvalues of S have to be distinct. [..., K, K] -> [..., K/2], [..., K, K]
     """
     size = skew.shape[-1]
-    values, found = torch.linalg.eigh(1j * skew.to(torch.complex128))
-    angles, chosen = values[..., size // 2 :], found[..., size // 2 :] * 2**0.5  # S a = t b, S b = -t a for a + i b
+    values, vectors = torch.linalg.eigh(1j * skew.to(torch.complex128))
+    angles, chosen = values[..., size // 2 :], vectors[..., size // 2 :] * 2**0.5  # S a = t b, S b = -t a for a + i b
     chosen = chosen * torch.exp(1j * torch.arange(1, size // 2 + 1))  # any phase; Q then has no eigenvalue near -1
     q = torch.stack([chosen.real, chosen.imag], dim=-1).flatten(-2)
     sign = torch.linalg.det(q).sign()
@@ -227,7 +229,7 @@ RELATIONS = [
         "constant gates e^-m, at consecutive positions",
         _constant_gates,
         "behind",
-        places=lambda _: (torch.arange(1, 11)[None],) * 2,  # gates count tokens and not steps
+        positions=lambda _: (torch.arange(1, 11)[None],) * 2,  # gates count tokens and not steps
     ),
     Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", _closed, "behind"),
     Relation(

@@ -40,8 +40,8 @@ class _Grape(Scheme):
     def generator(self) -> Tensor:
         """The sum of all t_i L_i. -> [H, K, K]"""
         a, b = self.vectors[..., ::2], self.vectors[..., 1::2]  # [H, K, K/2]
-        each = torch.einsum("hki,hli->hikl", b, a) - torch.einsum("hki,hli->hikl", a, b)  # a is turned towards b
-        return torch.einsum("hi,hikl->hkl", self.angles, each)
+        generators = torch.einsum("hki,hli->hikl", b, a) - torch.einsum("hki,hli->hikl", a, b)  # a is turned towards b
+        return torch.einsum("hi,hikl->hkl", self.angles, generators)
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """exp(n (t_1 L_1 + ...)) x. [B, H, N, K] -> the same"""
@@ -202,7 +202,7 @@ RELATIONS = [
         _OF_BRANCHES,
         "its generator for one branch, at nodes along that branch",
         lambda seq, tree: put(tree.operators.free[0], _generator(seq.operators)),
-        places=_down_one_branch,
+        positions=_down_one_branch,
     ),
     Relation(_BLOCKS, _OF_AXES, "one generator for each axis, with planes within the blocks", _blocks_of_axes),
     Relation(_AXIAL, _OF_AXES, "angles base^(-2i/share), basis I", _frequencies_of_axes),

@@ -171,23 +171,25 @@ def check_attention(name: str) -> Iterator[Finding]:
     rules = list(check_rules("attention", name, made, attention.RULES))
     yield from rules
     for law, measure in OF_ATTENTION.items() if all(f.holds for f in rules) else ():
-        yield from _finding(Finding("attention", name, {}, None, law, _about(measure)), partial(_of_kind, made(), law))
+        yield from _finding(
+            Finding("attention", name, {}, None, law, _about(measure)), partial(_of_attention_type, made(), law)
+        )
 
 
 def check_rules(
-    kind: str,
+    part_kind: str,
     name: str,
     make: Callable[[], T],
     rules: Mapping[str, Callable[[T], None]],
     options: Mapping[str, Any] | None = None,
     structure: str | None = None,
 ) -> Iterator[Finding]:
-    """Apply rules to a part that `make` returns, a new one for each rule. `kind` and `name`: of the part.
+    """Apply rules to a part that `make` returns, a new one for each rule. `part_kind` and `name`: of the part.
 
     If it cannot be made, there is one finding, whose law is "import". There is none, but a message, for a part that
     needs a package or data that is not here.
     """
-    blank = Finding(kind, name, dict(options or {}), structure, "import", _IMPORT)
+    blank = Finding(part_kind, name, dict(options or {}), structure, "import", _IMPORT)
     try:
         make()
     except NeedsError as error:
@@ -243,13 +245,15 @@ def claims(scheme: Scheme, law: str) -> bool:
     return law not in CLAIMS or bool(getattr(scheme, CLAIMS[law]))
 
 
-def _of_kind(kind: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
+def _of_attention_type(attention_type: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
-    for decay in () if law in kind.lacks else (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
+    for decay in (
+        () if law in attention_type.lacks else (1.0,) if attention_type.refuses_decay else _DECAYS.get(law, (1.0,))
+    ):
         if law in IN_A_MODEL:
-            yield OF_ATTENTION[law](make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, 70)
+            yield OF_ATTENTION[law](make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type, 70)
         else:
-            yield OF_ATTENTION[law](kind, dtype, decay)
+            yield OF_ATTENTION[law](attention_type, dtype, decay)
 
 
 def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:

@@ -83,10 +83,10 @@ def rows(structure: Structure, count: int) -> Tensor:
 
 def near(structure: Structure, count: int) -> Tensor:
     """The first places, all of them different, which a bounded scheme can tell apart. -> int64 [1, N] or [1, N, C]"""
-    places = torch.arange(1, count + 1)[None]
+    positions = torch.arange(1, count + 1)[None]
     if structure.width == 1:
-        return places % structure.order if isinstance(structure, Cyclic) else places
-    return torch.stack([places + (places % (i + 2) == 0) * (i + 1) for i in range(structure.width)], dim=-1)
+        return positions % structure.order if isinstance(structure, Cyclic) else positions
+    return torch.stack([positions + (positions % (i + 2) == 0) * (i + 1) for i in range(structure.width)], dim=-1)
 
 
 def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> Tensor:

@@ -82,11 +82,11 @@ def relative(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1
         x, y = (paths(scheme.structure, n, s, steps=steps, depth=depth) for n, s in ((_M, 9), (_N, 10)))
         prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
         prefixed = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
-        one, other = (
+        output, prefixed_output = (
             attention_type.attend(
                 scheme, q, k, v, AttentionContext.of(scheme, scheme.context(a), scheme.context(b)), 0.0
             )
             for a, b in ((x, y), prefixed)
         )
-        errors.append(greatest(one - other))
+        errors.append(greatest(output - prefixed_output))
     return torch.stack(errors).max()

@@ -132,8 +132,8 @@ def independence(
     errors = []
     for net in models(scheme, dtype, attention_type):
         together = scores(net, ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
-        one = ids[:1, :short], at[:1, :short], mask[:1, :short]
-        errors.append(greatest(together - scores(net, *one, ids[:1, : count - 2], at[:1, : count - 2])))
+        first_row = ids[:1, :short], at[:1, :short], mask[:1, :short]
+        errors.append(greatest(together - scores(net, *first_row, ids[:1, : count - 2], at[:1, : count - 2])))
     return torch.stack(errors).max()
 
 

@@ -89,8 +89,8 @@ def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[x y] = [x] [y]"""
     x, y = halves(scheme.structure, 1, 2)
     whole = operators(scheme, scheme.structure.compose(x, y), dtype)
-    one, other = operators(scheme, x, dtype), operators(scheme, y, dtype)
-    return _error(scheme, whole, one @ other, one.abs() @ other.abs())
+    first, second = operators(scheme, x, dtype), operators(scheme, y, dtype)
+    return _error(scheme, whole, first @ second, first.abs() @ second.abs())
 
 
 def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor:
@@ -272,8 +272,8 @@ def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     at = near(structure, count)
     context, middle = scheme.context(at), scheme.context(at[:, count // 2 : count // 2 + 1])
     signs = [scheme.embed(torch.ones(1, count, D_MODEL, dtype=dtype), context)[0]]
-    one = vectors(dtype, 1, 1).expand(-1, -1, count, -1)
-    signs += [scheme.rotate(one, context, side)[0].transpose(0, 1).flatten(1) for side in ("query", "key")]
+    vector = vectors(dtype, 1, 1).expand(-1, -1, count, -1)
+    signs += [scheme.rotate(vector, context, side)[0].transpose(0, 1).flatten(1) for side in ("query", "key")]
     bias = scheme.bias(vectors(dtype, 1, 2), middle, context)  # of a query in their middle: [1, H or 1, 1, N]
     signs += [] if bias is None else [bias[0, :, 0].T.to(dtype)]
     sign = torch.cat(signs, dim=1)  # [N, .]

@@ -257,7 +257,7 @@ def _gen_command(data: dict[str, Any]) -> str:
 def _front_matter(about: dict[str, Any]) -> str:
     """The front matter: what the Hub shows and searches, with the scores. An image has one label, and no decoding."""
     data, is_image = about["dataset"], about["dataset"].get("image") is not None
-    kind = "image-classification" if is_image else "sequence-to-sequence"
+    task_type = "image-classification" if is_image else "sequence-to-sequence"
 
     def metric(score: dict[str, Any], field: str) -> dict[str, Any]:
         words = _METRICS[field] if is_image else f"{field.replace('_', ' ')}, {_DECODINGS[score['decode']]}"
@@ -265,7 +265,7 @@ def _front_matter(about: dict[str, Any]) -> str:
 
     results = [
         {
-            "task": {"type": kind, "name": data["task"]},
+            "task": {"type": task_type, "name": data["task"]},
             "dataset": {"type": score["dataset"], "name": score["dataset"], "split": score["split"]},
             "metrics": [
                 metric(score, field)
@@ -278,7 +278,7 @@ def _front_matter(about: dict[str, Any]) -> str:
     tags = ["ape", "positional-encoding", about["config"]["scheme"], data["task"]]
     content: dict[str, Any] = {"library_name": "ape-cli", "tags": tags}
     if is_image:
-        content["pipeline_tag"] = kind
+        content["pipeline_tag"] = task_type
     if results:
         content["model-index"] = [{"name": about["run"], "results": results}]
     return "\n".join(f"{name}: {json.dumps(value)}" for name, value in content.items())

@@ -59,7 +59,7 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
     return _push(folder, names, repository, "dataset", private, f"Add {data.name}")
 
 
-def _push(folder: Path, names: list[str], repository: str, kind: str, private: bool, message: str) -> str:
+def _push(folder: Path, names: list[str], repository: str, repository_type: str, private: bool, message: str) -> str:
     """Upload the files `names` of a folder as one commit. Returns the address of the commit."""
     from huggingface_hub import HfApi, errors
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
@@ -68,16 +68,16 @@ def _push(folder: Path, names: list[str], repository: str, kind: str, private: b
         disable_progress_bars()
     api = HfApi(library_name="ape-cli")
     try:
-        api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
-        if private and not api.repo_info(repository, repo_type=kind).private:
+        api.create_repo(repository, repo_type=repository_type, private=private or None, exist_ok=True)
+        if private and not api.repo_info(repository, repo_type=repository_type).private:
             fix = "make it private on the Hub, or choose another name"
             raise UsageError("the repository exists and is public", got=repository, fix=fix)
         commit = api.upload_folder(
             repo_id=repository,
-            repo_type=kind,
+            repo_type=repository_type,
             folder_path=folder,
             allow_patterns=names,
-            delete_patterns="data/*.parquet" if kind == "dataset" else None,
+            delete_patterns="data/*.parquet" if repository_type == "dataset" else None,
             commit_message=message,
         )
     except ApeError:

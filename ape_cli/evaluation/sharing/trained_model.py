@@ -222,8 +222,9 @@ def _window(ids: list[np.ndarray], max_tokens: int, reading: PositionReading) ->
     count = len(ids)
     size = np.array([len(row) for row in ids], dtype=np.int64)
     room = None if reading.positions is None else reading.positions.room(size + 1)
-    places = np.full(count, max_tokens) if room is None else np.minimum(room, max_tokens)
-    answers = [np.full(tokens - 1, FIRST_SYMBOL, np.uint16) for tokens in places]  # `collate` adds the place of EOS
+    answer_sizes = np.full(count, max_tokens) if room is None else np.minimum(room, max_tokens)
+    # `collate` adds the place of EOS
+    answers = [np.full(tokens - 1, FIRST_SYMBOL, np.uint16) for tokens in answer_sizes]
     return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if reading.tagged else answers))
 
 

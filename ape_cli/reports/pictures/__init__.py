@@ -96,9 +96,9 @@ def steady(panel: Panel) -> Panel:
     if isinstance(panel, Curve):
         low, high = panel.y_range
         digits = _digits(max(abs(low), abs(high)))
-        mean, least, most = (some.round(digits) + 0.0 for some in (panel.mean, panel.low, panel.high))
+        mean, lower, upper = (values.round(digits) + 0.0 for values in (panel.mean, panel.low, panel.high))
         ends = round(low, digits), round(high, digits)
-        return replace(panel, mean=mean, low=least, high=most, y_range=ends)
+        return replace(panel, mean=mean, low=lower, high=upper, y_range=ends)
     digits = _digits(panel.limit)
     return replace(panel, values=panel.values.round(digits) + 0.0, limit=round(panel.limit, digits))
 
@@ -182,9 +182,9 @@ def names() -> list[str]:
 
 def load(name: str) -> PictureKind:
     """The kind of picture of a name. Raises `ApeError` if there is none, or if its file cannot be imported."""
-    kind = plugins.load(sys.modules[__name__], name, PictureKind)  # type: ignore[type-abstract]
-    with user_parts.explained(kind):
-        return kind()
+    picture_class = plugins.load(sys.modules[__name__], name, PictureKind)  # type: ignore[type-abstract]
+    with user_parts.explained(picture_class):
+        return picture_class()
 
 
 def every() -> list[PictureKind]:
@@ -192,12 +192,12 @@ def every() -> list[PictureKind]:
     return user_parts.every(load, names())
 
 
-def drawn(kind: PictureKind, material: Material) -> list[list[Panel]]:
+def drawn(picture: PictureKind, material: Material) -> list[list[Panel]]:
     """The panels of a picture. Raises `ApeError` if a user's own kind fails or returns something else."""
 
     def right(rows: Any) -> bool:
         lists = isinstance(rows, list) and all(isinstance(row, list) and row for row in rows)
         return lists and bool(rows) and all(isinstance(panel, Panel) for row in rows for panel in row)
 
-    rows: list[list[Panel]] = user_parts.called(kind, "panels", right, "rows of panels, at least one", material)
+    rows: list[list[Panel]] = user_parts.called(picture, "panels", right, "rows of panels, at least one", material)
     return rows

@@ -27,9 +27,9 @@ _FEW = 40  # places that are named in their circles
 _TINY = 6  # points: the size of the names of tokens and places
 
 
-def encoded(title: str, rows: Sequence[Sequence[Panel]], kind: str) -> bytes:
+def encoded(title: str, rows: Sequence[Sequence[Panel]], file_format: str) -> bytes:
     """The content of a file in one of `plots.FORMATS` with a picture. matplotlib has to be installed."""
-    return encode(figure(title, rows), kind)
+    return encode(figure(title, rows), file_format)
 
 
 def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
@@ -157,7 +157,7 @@ def _colour_bar(whole: Figure, coloured: list[tuple[Axes, Any, HeatMap | Diagram
     """One colour bar for all panels: it shows the numbers from the lowest to the highest, and 0."""
     _, scale, panel = coloured[0]
     bar = whole.colorbar(scale, ax=[axes for axes, *_ in coloured], shrink=0.85, pad=0.02)
-    numbers = np.concatenate([one.values.ravel() for *_, one in coloured])
+    numbers = np.concatenate([panel.values.ravel() for *_, panel in coloured])
     low, high = float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0))
     if low < high:
         bar.ax.set_ylim(low, high)

@@ -38,22 +38,22 @@ def places(structure: Structure, requested: dict[str, int | None]) -> I64:
     `requested`: the sizes `length`, `depth` and `side`; None means the default. Trees are complete. Raises `UsageError`
     if a size is out of range, if the structure does not have a size that is given, or if there are too many places.
     """
-    known, factors = sizes_of(structure), factors_of(structure)
+    size_names, factors = sizes_of(structure), factors_of(structure)
     for name, value in requested.items():
         if value is None:
             continue
         low, high = _LIMITS[name]
-        if name not in known:
-            allowed = ", ".join(f"`{size}`" for size in known) or "none: a ring has its order"
+        if name not in size_names:
+            allowed = ", ".join(f"`{size}`" for size in size_names) or "none: a ring has its order"
             raise UsageError(f"{structure} has no {name}", got=f"`{name}={value}`", allowed=allowed, fix="leave it out")
         if not low <= value <= high:
             raise UsageError(f"bad `{name}`", got=value, allowed=f"{low} to {high}", fix="choose one of these")
     usual = ALONE if len(factors) == 1 and structure.width <= 2 else _IN_A_PRODUCT
-    sizes = {name: usual[name] if requested.get(name) is None else requested[name] for name in known}
+    sizes = {name: usual[name] if requested.get(name) is None else requested[name] for name in size_names}
     axes = [axis for factor in factors for axis in _axes(factor, sizes)]
     if (total := math.prod(axis.stop - 1 for axis in axes)) > MOST:
         what = f"too many places for a picture: {structure} of this size"
-        fix = " or ".join(f"a smaller `{name}`" for name in known) or "a smaller ring"
+        fix = " or ".join(f"a smaller `{name}`" for name in size_names) or "a smaller ring"
         raise UsageError(what, got=f"{total:,}", allowed=f"at most {MOST}", fix=fix)
     every = np.array(list(itertools.product(*axes)), dtype=np.int64)
     return every[:, 0] if structure.width == 1 else every
@@ -61,16 +61,16 @@ def places(structure: Structure, requested: dict[str, int | None]) -> I64:
 
 def names(at: I64) -> list[str]:
     """The name of each place: its position, or its coordinates with commas. int64 [N] or [N, C]"""
-    return [",".join(map(str, np.atleast_1d(place).tolist())) for place in at]
+    return [",".join(map(str, np.atleast_1d(position).tolist())) for position in at]
 
 
 def index_of(name: str, at: I64) -> int:
     """The index of the place with a name. at: int64 [N] or [N, C]. Raises `UsageError` if no place has it."""
-    known = names(at)
-    if name.replace(" ", "") not in known:
-        allowed = f"{known[0]} to {known[-1]}, as far as the picture reaches"
+    place_names = names(at)
+    if name.replace(" ", "") not in place_names:
+        allowed = f"{place_names[0]} to {place_names[-1]}, as far as the picture reaches"
         raise UsageError("no such place", got=f"`node={name}`", allowed=allowed, fix="name a place that is drawn")
-    return known.index(name.replace(" ", ""))
+    return place_names.index(name.replace(" ", ""))
 
 
 def middle(structure: Structure, at: I64) -> int:

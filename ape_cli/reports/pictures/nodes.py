@@ -27,8 +27,8 @@ class Nodes(PictureKind):
                 fix = "`view=pairs`, or another `structure`"
                 raise UsageError(what, got=subject.structure, allowed=allowed, fix=fix)
         from_node = [diagram(subject, material.node) for subject in material.subjects]
-        limit = limit_of(*(one.values for one in from_node))
-        return [[replace(one, limit=limit) for one in from_node]]
+        limit = limit_of(*(panel.values for panel in from_node))
+        return [[replace(panel, limit=limit) for panel in from_node]]
 
 
 def diagram(subject: Subject, node: int | None) -> Diagram:

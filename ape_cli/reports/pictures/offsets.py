@@ -32,7 +32,7 @@ def curves(subjects: Sequence[Subject]) -> list[Curve]:
         offset, x_label = apart(subject.structure, subject.places)
         x, which = np.unique(offset, return_inverse=True)
         counts = np.bincount(which.ravel())
-        by_head = np.stack([np.bincount(which.ravel(), one.ravel()) / counts for one in subject.scores])  # [H, L]
+        by_head = np.stack([np.bincount(which.ravel(), scores.ravel()) / counts for scores in subject.scores])  # [H, L]
         by_subject.append((subject, x, by_head, x_label))
     y_range = min(float(b.min()) for _, _, b, _ in by_subject), max(float(b.max()) for _, _, b, _ in by_subject)
     return [

@@ -20,8 +20,8 @@ class Overview(PictureKind):
     def panels(self, material: Material) -> list[list[Panel]]:
         """One row of panels for each subject."""
         rows: list[list[Panel]] = []
-        each = zip(material.subjects, curves(material.subjects), heat_maps(material.subjects), strict=True)
-        for subject, curve, heat_map in each:
+        drawn = zip(material.subjects, curves(material.subjects), heat_maps(material.subjects), strict=True)
+        for subject, curve, heat_map in drawn:
             rows.append([curve, heat_map])
             if coordinates(subject.structure, subject.places) is not None:
                 rows[-1].append(replace(diagram(subject, material.node), limit=heat_map.limit))

@@ -118,15 +118,15 @@ class Published(BaseModel):
     @cached_property
     def numbers(self) -> list[Number]:
         """All numbers, in the order of the file. Raises `ValueError` if one is not valid."""
-        found = [_number(table.name, *fields) for table in self.table for fields in table.numbers]
-        if not found:
+        numbers = [_number(table.name, *fields) for table in self.table for fields in table.numbers]
+        if not numbers:
             raise ValueError("there are no numbers")
-        if unused := self.columns.keys() - {number.column for number in found}:
+        if unused := self.columns.keys() - {number.column for number in numbers}:
             raise ValueError(f"[columns] has {', '.join(sorted(unused))}, of which there are no numbers")
-        keys = [(column, number.row, number.metric) for number in found for column in self.ours(number.column)]
+        keys = [(column, number.row, number.metric) for number in numbers for column in self.ours(number.column)]
         if twice := next((key for i, key in enumerate(keys) if key in keys[:i]), None):
             raise ValueError(f"there are two numbers for {', '.join(twice)}")
-        return found
+        return numbers
 
     @property
     def metrics(self) -> list[str]:
@@ -154,8 +154,8 @@ class Published(BaseModel):
 
     def deviation(self, number: Number) -> float:
         """The standard deviation over seeds of a number, at least what rounding hides. 0.5 digits if there is none."""
-        least = (self.last_digit or LAST_DIGIT.get(number.metric, 0.0)) / 2
-        shown = max(least, number.spread or 0.0)
+        minimum = (self.last_digit or LAST_DIGIT.get(number.metric, 0.0)) / 2
+        shown = max(minimum, number.spread or 0.0)
         width = stats.half_width(self.seeds) if self.spread == "interval" else None
         return shown / width if width else shown
 
@@ -171,8 +171,8 @@ class Published(BaseModel):
         size = f" at its own size, which is not that of {'all of ' * any(own_size)}these runs"
         size *= bool(self.presets) and not all(own_size)
         head = f"In brackets: the number of {self.called}{told}, over {self.seeds} seeds{size}."
-        places = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
-        return [head, *(note.text for note in self.note if any(note.concerns(*place) for place in places))]
+        cells = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
+        return [head, *(note.text for note in self.note if any(note.concerns(*cell) for cell in cells))]
 
     def is_doubted(self, row: str, column: str) -> bool:
         """Whether the number of a row in a column of the source has the mark † of a note."""
@@ -253,16 +253,16 @@ def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFram
     minus the published value, and `paper_in_interval`. `columns`: the name of the column of each line.
     """
     source = load(against)
-    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("paper", "paper_column"), pl.String)
-    kinds |= dict.fromkeys(("paper_mean", "paper_spread", "paper_difference"), pl.Float64)
-    kinds["paper_in_interval"] = pl.Boolean
+    types: dict[str, type[pl.DataType]] = dict.fromkeys(("paper", "paper_column"), pl.String)
+    types |= dict.fromkeys(("paper_mean", "paper_spread", "paper_difference"), pl.Float64)
+    types["paper_in_interval"] = pl.Boolean
     compared: list[tuple[Any, ...]] = []
     for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
         # beside a teacher-forced score on the test split of the training data
         plain = (line["decode"], line["split"], line["fingerprint"]) == ("teacher", "test", line["trained_fingerprint"])
         number = source.number(line["scheme"], line["variant"], column, line["metric"]) if plain else None
         if number is None:
-            compared.append((against, *[None] * (len(kinds) - 1)))
+            compared.append((against, *[None] * (len(types) - 1)))
             continue
         difference = inside = None
         if source.is_own_size(line):
@@ -271,4 +271,4 @@ def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFram
                 rounded = LAST_DIGIT[line["metric"]] / 2 + stats.ROUNDING
                 inside = line["low"] - rounded <= number.value <= line["high"] + rounded
         compared.append((against, number.column, number.value, number.spread, difference, inside))
-    return lines.hstack(pl.DataFrame(compared, schema=kinds, orient="row"))
+    return lines.hstack(pl.DataFrame(compared, schema=types, orient="row"))

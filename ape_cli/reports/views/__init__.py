@@ -110,9 +110,9 @@ def names() -> list[str]:
 
 def load(name: str) -> View[Any]:
     """The view of a name. Raises `ApeError` if there is no such view, or if its file cannot be imported."""
-    kind = plugins.load(sys.modules[__name__], name, View)  # type: ignore[type-abstract]
-    with user_parts.explained(kind):
-        return kind()
+    view_class = plugins.load(sys.modules[__name__], name, View)  # type: ignore[type-abstract]
+    with user_parts.explained(view_class):
+        return view_class()
 
 
 def every() -> list[View[Any]]:

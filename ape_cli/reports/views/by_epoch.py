@@ -166,15 +166,15 @@ def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]
     Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
     """
     steps, epochs, config = record.outcome.steps, record.config.epochs, record.config
-    places = []
+    chosen = []
     for halves in (1, 2):
         step, epoch = steps * halves // 2, None if epochs is None else epochs * halves / 2
         if epochs and not config.validate_every_steps:  # validated after epochs, of which the first may be longer
             near = step + steps // (4 * epochs)
             step = max([step, *history["step"].filter(history["step"] <= near)])
         name = f"@{step:,} steps" if epoch is None else f"@{epoch:,.1f}".removesuffix(".0")
-        places.append({"checkpoint": name, "step": step, "epoch": epoch, "is_end": halves == 2})
-    return places
+        chosen.append({"checkpoint": name, "step": step, "epoch": epoch, "is_end": halves == 2})
+    return chosen
 
 
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
@@ -198,8 +198,8 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     """The table of one column of the other tables, one preset and one measure."""
     first = group.row(0, named=True)
     name = measured(first["metric"], group["task"])[0]
-    places = group.sort(pl.col("epoch").is_null(), "epoch", "step", "checkpoint")
-    names = places["checkpoint"].unique(maintain_order=True).to_list()
+    ordered = group.sort(pl.col("epoch").is_null(), "epoch", "step", "checkpoint")
+    names = ordered["checkpoint"].unique(maintain_order=True).to_list()
     notes = [
         "Columns: half of the schedule, and the whole schedule.",
         _MEASURES[first["measure"]].format(name),
@@ -223,9 +223,9 @@ def histories(registry: Registry, metric: str) -> Iterator[History]:
             continue
         try:
             history = once(registry, run.run.history)
-            known = {name: pl.col(of) if of in history.columns else pl.lit(None) for name, of in names.items()}
-            known["validation"] = pl.col(names["validation"])  # an error if it is missing
-            columns = [column.cast(types[name]).alias(name) for name, column in known.items()]
+            expressions = {name: pl.col(of) if of in history.columns else pl.lit(None) for name, of in names.items()}
+            expressions["validation"] = pl.col(names["validation"])  # an error if it is missing
+            columns = [column.cast(types[name]).alias(name) for name, column in expressions.items()]
             yield run, history.select(pl.col("step").cast(pl.Int64), *columns).sort("step")
         except (RunError, pl.exceptions.PolarsError):
             what = "history.parquet is missing or damaged, so there is no learning curve"

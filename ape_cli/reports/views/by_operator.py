@@ -43,9 +43,9 @@ class ByOperator(View[pl.DataFrame]):
         made = []
         for group in by_column(result):
             first = group.row(0, named=True)
-            known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
+            task_ops = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
             ops = group["op"].unique(maintain_order=True).to_list()
-            ops.sort(key=lambda op: known.index(op) if op in known else len(known))
+            ops.sort(key=lambda op: task_ops.index(op) if op in task_ops else len(task_ops))
             foot, note = aggregation.counts(group, "op", ops)
             made.append(table(f"{first['column']} by operator", group, "op", ops, interval, notes=[note], foot=foot))
         return made

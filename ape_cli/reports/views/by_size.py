@@ -131,8 +131,8 @@ def panels(sizes: Sizes) -> list[Panel]:
             continue
         first = drawn.row(0, named=True)
         axis = tasks.size_words(first["task"], first["structure"])[1]
-        known = sizes.seen[first["trained_fingerprint"]]
-        drawn_panels.append(Panel(title, axis, drawn, known and known[:2], known.areas if known else ()))
+        trained = sizes.seen[first["trained_fingerprint"]]
+        drawn_panels.append(Panel(title, axis, drawn, trained and trained[:2], trained.areas if trained else ()))
     return drawn_panels
 
 
@@ -162,12 +162,12 @@ def seen(trained: DatasetRecord) -> Seen | None:
     return Seen(min(int(x.min()) for x in drawn), max(int(x.max()) for x in drawn))
 
 
-def bins(sizes: list[int], trained: Seen | None, most: int) -> dict[int, Range]:
-    """The bin of each size. Bins are 1, 2, 5, 10, 20 … sizes wide: the smallest width that gives at most `most` bins.
+def bins(sizes: list[int], trained: Seen | None, maximum: int) -> dict[int, Range]:
+    """The bin of each size. Bins are 1, 2, 5, 10, 20 … sizes wide: the smallest that give at most `maximum` bins.
 
     A bin is given by the smallest and the largest size in it. It never mixes sizes in training with others.
 
-    >>> bins([3, 4, 8, 11, 12, 30], Seen(4, 11), most=5)
+    >>> bins([3, 4, 8, 11, 12, 30], Seen(4, 11), maximum=5)
     {3: (3, 3), 4: (4, 8), 8: (4, 8), 11: (11, 11), 12: (12, 12), 30: (30, 30)}
     """
     trained = trained or Seen(min(sizes), max(sizes))
@@ -180,25 +180,25 @@ def bins(sizes: list[int], trained: Seen | None, most: int) -> dict[int, Range]:
                 if not members or members[-1][0] != key:
                     members.append((key, []))
                 members[-1][1].append(size)
-            if len(members) <= most or width > max(sizes):  # sizes in training may alternate with others
+            if len(members) <= maximum or width > max(sizes):  # sizes in training may alternate with others
                 return {size: (group[0], group[-1]) for _, group in members for size in group}
         step *= 10
 
 
-def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
+def pool(sizes: Sizes, maximum: int | None = None) -> pl.DataFrame:
     """Aggregate the scores of each row of the tables and each bin over seeds (`aggregation.pool`).
 
-    A table has at most `most` bins. If `most` is None, each size has its own bin. A bin reaches from `first` to `last`.
-    `seen` is whether the training split has its sizes, null if that is not known. `on` has the names of the evaluated
-    datasets (`apart`). If a column of the other tables has several tables here, `column` includes `on`.
+    A table has at most `maximum` bins. If that is None, each size has its own bin. A bin reaches from `first` to
+    `last`. `seen` is whether the training split has its sizes, null if that is not known. `on` has the names of the
+    evaluated datasets (`apart`). If a column of the other tables has several tables here, `column` includes `on`.
     """
     values = sizes.apart
     ends = list[tuple[Any, ...]]()
     present = values.group_by("place").agg(pl.col("trained_fingerprint").first(), pl.col("size").unique())
-    for place, fingerprint, of_place in present.iter_rows():
+    for index, fingerprint, of_place in present.iter_rows():
         trained = sizes.seen[fingerprint]
-        of_bins = bins(of_place, trained, most or len(of_place)).items()
-        ends += [(place, size, *bin, trained and trained.has(size)) for size, bin in of_bins]
+        of_bins = bins(of_place, trained, maximum or len(of_place)).items()
+        ends += [(index, size, *bin, trained and trained.has(size)) for size, bin in of_bins]
     schema = {name: values.schema[name] for name in ("place", "size")}
     schema |= {"first": schema["size"], "last": schema["size"], "seen": pl.Boolean()}
     binned = values.join(pl.DataFrame(ends, schema, orient="row"), on=["place", "size"], maintain_order="left")
@@ -234,13 +234,13 @@ def apart(values: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
         tables = [(own not in names, ", ".join(sorted(names.values())), len(of), names) for of, names in sets.items()]
         tables.sort(key=lambda table: table[:2])
         for number, (_, on, count, names) in enumerate(tables):
-            place = len(assigned)
-            assigned += [(*column, fingerprint, place, number, on, count, total) for fingerprint in names]
+            index = len(assigned)
+            assigned += [(*column, fingerprint, index, number, on, count, total) for fingerprint in names]
     keys = [*DATA, "fingerprint"]
     schema = {name: values.schema[name] for name in keys} | dict.fromkeys(("place", "table"), pl.Int64())
     schema |= {"on": pl.String(), "evaluated": pl.Int64(), "runs": pl.Int64()}
-    places = pl.DataFrame(assigned, schema, orient="row")
-    placed = values.join(places, on=keys, nulls_equal=True, maintain_order="left")
+    indices = pl.DataFrame(assigned, schema, orient="row")
+    placed = values.join(indices, on=keys, nulls_equal=True, maintain_order="left")
     return placed.join(_pooled(placed, drawn), on=["place", "size", "fingerprint"], maintain_order="left")
 
 
@@ -265,10 +265,10 @@ def _pooled(placed: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     is_own = pl.col("fingerprint") == pl.col("trained_fingerprint")
     sets = sets.select("place", "size", "rows", is_own.alias("own"), "dataset", "fingerprint")
     pooled = list[tuple[Any, ...]]()
-    for (place, size), group in sets.group_by("place", "size", maintain_order=True):
+    for (index, size), group in sets.group_by("place", "size", maintain_order=True):
         lines = group.drop("place", "size").rows()
         taken = aggregation.without_repetition(lines, size, drawn)
-        pooled += [(place, size, fingerprint) for fingerprint in taken]
+        pooled += [(index, size, fingerprint) for fingerprint in taken]
     schema = {name: sets.schema[name] for name in key}
     return pl.DataFrame(pooled, schema, orient="row")
 

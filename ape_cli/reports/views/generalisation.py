@@ -82,8 +82,8 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """A line for each metric and size. `low` to `high` is the interval over seeds."""
-        place = ["on", "size", "multiple", "seen", "counted"]
-        return arrange(result, place, [*COUNTS, *aggregation.OVER_ROWS])
+        columns = ["on", "size", "multiple", "seen", "counted"]
+        return arrange(result, columns, [*COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset."""
@@ -109,10 +109,10 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
 
 def _beyond(sizes: Sizes) -> pl.DataFrame:
     """The scores of each size, without the tables of `by_size` that have no counted size beyond training."""
-    known = [(f, seen.smallest, seen.largest, seen.areas, str(seen)) for f, seen in sizes.seen.items() if seen]
+    ranges = [(f, seen.smallest, seen.largest, seen.areas, str(seen)) for f, seen in sizes.seen.items() if seen]
     schema: dict[str, Any] = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64}
     schema |= {"areas": pl.List(pl.List(pl.Int64)), "sizes": pl.String}
-    limits = pl.DataFrame(known, schema=schema, orient="row")
+    limits = pl.DataFrame(ranges, schema=schema, orient="row")
     pooled = by_size.pool(sizes).rename({"first": "size"})
     lines = pooled.join(limits, on="trained_fingerprint", maintain_order="left").with_columns(
         multiple=pl.col("size") / pl.col("largest"), counted=pl.col("rows") >= FEW
@@ -132,8 +132,8 @@ def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
     by_run = values.group_by([*column, *CELL, *PLACE, "seed"], maintain_order=True).agg(
         pl.col("value").mean(), pl.col(*COUNTS).sum()
     )
-    found = aggregation.over_seeds(by_run, [*column, *PLACE], [pl.col(*COUNTS).first()])
-    return mark(found.sort("rank", maintain_order=True))
+    means = aggregation.over_seeds(by_run, [*column, *PLACE], [pl.col(*COUNTS).first()])
+    return mark(means.sort("rank", maintain_order=True))
 
 
 def reach(group: pl.DataFrame) -> dict[str, tuple[int | None, bool]]:
@@ -141,15 +141,15 @@ def reach(group: pl.DataFrame) -> dict[str, tuple[int | None, bool]]:
 
     All smaller evaluated sizes reach it too. None if not even the smallest does. Only counted sizes are looked at.
     """
-    found: dict[str, tuple[int | None, bool]] = {}
+    reached: dict[str, tuple[int | None, bool]] = {}
     for (row,), lines in group.filter("counted").sort("size").group_by("row", maintain_order=True):
         last: int | None = None
         for size, mean in lines.select("size", "mean").iter_rows():
             if mean < ENOUGH - stats.ROUNDING:
                 break
             last = size
-        found[str(row)] = last, last == lines["size"].max()
-    return found
+        reached[str(row)] = last, last == lines["size"].max()
+    return reached
 
 
 def _table(group: pl.DataFrame, interval: bool) -> Table:

@@ -140,9 +140,9 @@ def lines(values: Values, a: str, b: str) -> pl.DataFrame:
     return pairs.with_columns(scored(pl.col("mean_a", "mean_b", "difference", "low", "high")))
 
 
-def _is_ratio(found: pl.DataFrame) -> bool:
+def _is_ratio(lines: pl.DataFrame) -> bool:
     """Whether the differences of lines are ratios."""
-    return METRICS[found["metric"][0]].exponential
+    return METRICS[lines["metric"][0]].exponential
 
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:

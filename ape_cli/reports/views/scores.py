@@ -75,7 +75,10 @@ def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
     from matplotlib.figure import Figure
 
     with palette.drawing():
-        along = _along(tables, axis)
+        cells = [cell for table in tables for cell in table.scores()]
+        points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
+        ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
+        along = scale(axis, tables[0].unit, points, ends)
         legend = palette.Legend(_explained(tables, chosen), 2.3 * palette.PANEL[0])
         heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
         figure = Figure(figsize=(legend.width, sum(heights) + legend.height), layout="constrained")
@@ -92,14 +95,6 @@ def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
 def _names(tables: list[Table]) -> list[str]:
     """The names of all rows, without repetition."""
     return list(dict.fromkeys(row for table in tables for row, _ in table.rows))
-
-
-def _along(tables: list[Table], axis: str) -> Scale:
-    """The x axis of all tables."""
-    cells = [cell for table in tables for cell in table.scores()]
-    points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
-    ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
-    return scale(axis, tables[0].unit, points, ends)
 
 
 def _explained(tables: list[Table], chosen: palette.Looks) -> list[Any]:
@@ -124,7 +119,7 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None
         axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
         for (y, cell), mean in zip(at.items(), means, strict=True):
             # the length of a line means nothing unless the axis begins at a score of 0
-            end = mean if along.low == 0 and along.least is None else along.high
+            end = mean if along.low == 0 and along.threshold is None else along.high
             axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **palette.LEAD)
             if cell.std:
                 axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)

@@ -156,8 +156,8 @@ class Judged:
         if abs(self.difference) <= self.margin + stats.ROUNDING:
             return "reproduced"
         same_size = self.ours and self.caused and self.ours.preset == self.caused.preset
-        most = max(DEVIATIONS * self.deviation, EXPLAINED * abs(self.difference))
-        if same_size and self.left is not None and abs(self.left) <= most + stats.ROUNDING:
+        limit = max(DEVIATIONS * self.deviation, EXPLAINED * abs(self.difference))
+        if same_size and self.left is not None and abs(self.left) <= limit + stats.ROUNDING:
             return "differs, and why"
         return "differs, cause open"
 
@@ -185,18 +185,18 @@ def read(registry: Registry, source: Published) -> list[Judged]:
         raise UsageError("verdicts are about all runs of a results folder", got=got, fix="leave it out")
     if content.runs is not None:
         registry = open_registry(registry.folder / content.runs)
-    found = list(described(registry))
+    described_runs = list(described(registry))
     entries = {(entry.scheme, column): entry for entry in content.verdict for column in entry.columns}
-    known = {(number.row, number.column) for number in source.numbers}
+    published_cells = {(number.row, number.column) for number in source.numbers}
     causes = {(entry.scheme, column) for entry in content.verdict for column in entry.cause}
-    for scheme, column in (entries.keys() - known) | (causes - entries.keys()):
+    for scheme, column in (entries.keys() - published_cells) | (causes - entries.keys()):
         what = f"{file_of(source)} names a cell that {source.called} or the entry does not have"
         raise UsageError(what, got=f"{scheme}, {column}", fix="correct the file")
-    runs = {run.name: (run, record) for run, record, _, _ in found}
-    if not found:
+    runs = {run.name: (run, record) for run, record, _, _ in described_runs}
+    if not described_runs:
         fix = "train one first: `ape train --scheme rope --task copy --preset medium`"
         raise NothingToReportError("there is nothing to judge: no run", got=str(registry.folder), fix=fix)
-    evidence = _evidence(found, source)
+    evidence = _evidence(described_runs, source)
     cells = []
     for number in source.numbers:
         entry = entries.get((number.row, number.column))
@@ -221,11 +221,13 @@ def _content(registry: Registry, source: Published) -> Entries:
         raise UsageError(f"bad verdicts in {path}", got=str(error), fix="correct the file") from error
 
 
-def _evidence(found: Sequence[Described], source: Published) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
+def _evidence(
+    described_runs: Sequence[Described], source: Published
+) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
     """The runs that verdicts rest on, by row and column of ours."""
     presets = source.presets or list(PRESETS)
     cells: dict[tuple[str, str], dict[tuple[int, str, str], list[tuple[Run, RunRecord]]]] = {}
-    for run, record, of, _ in found:
+    for run, record, of, _ in described_runs:
         own = not any(f"{name}=" in of["variant"] for name in source.free)  # verdicts are on runs without them
         usual = has_preset_data(of["preset"], record.dataset) or not source.presets
         if own and usual and of["preset"] in presets and run.status_in(record) == "finished":
@@ -244,13 +246,13 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number) -> RunScores |
 
     Raises `RunError` if a run has no such score, or if the runs have several presets.
     """
-    found = {run.name: score for run, record in runs if (score := _score(run, record, number)) is not None}
+    by_run = {run.name: score for run, record in runs if (score := _score(run, record, number)) is not None}
     presets = {record.config.preset for _, record in runs}
     if len(presets) > 1:
         names = ", ".join(run.name for run, _ in runs)
         raise RunError("the runs of a verdict have several presets", got=names, fix="name those of one")
     preset_size = all(has_preset_size(record.config, record.dataset) for _, record in runs)
-    return RunScores(presets.pop(), found, preset_size) if found else None
+    return RunScores(presets.pop(), by_run, preset_size) if by_run else None
 
 
 def _score(run: Run, record: RunRecord, number: Number) -> float | None:
@@ -312,10 +314,10 @@ def count(cells: Sequence[Judged]) -> Table:
 
 def _by_table(cells: Sequence[Judged]) -> dict[str, list[Judged]]:
     """The cells of each table of the source, by its name."""
-    found: dict[str, list[Judged]] = {}
+    by_table: dict[str, list[Judged]] = {}
     for cell in cells:
-        found.setdefault(cell.number.table, []).append(cell)
-    return found
+        by_table.setdefault(cell.number.table, []).append(cell)
+    return by_table
 
 
 def _line(cell: Judged) -> dict[str, object]:
@@ -376,5 +378,5 @@ def mark(cell: Judged) -> str:
 def _where(cell: Judged) -> str:
     """The cells that share a sentence, for example `rope on copy and repeat`."""
     assert cell.entry is not None
-    *most, last = cell.entry.columns
-    return f"{cell.entry.scheme} on {', '.join(most)}{' and ' * bool(most)}{last}"
+    *others, last = cell.entry.columns
+    return f"{cell.entry.scheme} on {', '.join(others)}{' and ' * bool(others)}{last}"

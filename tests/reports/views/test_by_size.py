@@ -103,10 +103,10 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     assert found["size"].to_list() == [5, 6, 7]
     assert found["mean"].to_list() == pytest.approx([0.28, 0.5, 0.75])
     assert found["weight"].to_list() == [100, 2, 8]
-    pooled = by_size.pool(all_differ(read(tmp_path)), most=2)
+    pooled = by_size.pool(all_differ(read(tmp_path)), maximum=2)
     assert pooled.select("first", "last").rows() == [(5, 5), (6, 7)]
     assert pooled["mean"].to_list() == pytest.approx([0.28, 0.7])
-    entropy = by_size.pool(all_differ(read(tmp_path, metric="cross_entropy")), most=2)
+    entropy = by_size.pool(all_differ(read(tmp_path, metric="cross_entropy")), maximum=2)
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
