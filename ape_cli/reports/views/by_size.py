@@ -202,7 +202,7 @@ def pool(sizes: Sizes, maximum: int | None = None) -> pl.DataFrame:
     schema = {name: values.schema[name] for name in ("place", "size")}
     schema |= {"first": schema["size"], "last": schema["size"], "seen": pl.Boolean()}
     binned = values.join(pl.DataFrame(ends, schema, orient="row"), on=["place", "size"], maintain_order="left")
-    shared = [*DATA, "decode", "split", "table", "on", "evaluated", "runs", "seen", "last", "trained_on"]
+    shared = [*DATA, "decode", "split", "table", "on", "only", "evaluated", "runs", "seen", "last", "trained_on"]
     pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared), sizes.settings)
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
@@ -218,7 +218,7 @@ def apart(values: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
     has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them. A
     table has the same `place` in all of its lines, which no other table has. Lines of datasets that would repeat rows
-    at a size are left out.
+    at a size are left out; `only` has the names of the others there, and is null if none is left out.
     """
     values = _named_once(values)
     assigned = list[tuple[Any, ...]]()
@@ -259,7 +259,7 @@ def _named_once(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pooled(placed: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
-    """The datasets that each table pools at each size: lines with `place`, `size` and `fingerprint`."""
+    """The datasets that each table pools at each size: lines with `place`, `size`, `fingerprint` and `only`."""
     key = ["place", "size", "fingerprint"]
     sets = placed.unique(key, keep="last", maintain_order=True)
     is_own = pl.col("fingerprint") == pl.col("trained_fingerprint")
@@ -268,9 +268,21 @@ def _pooled(placed: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     for (index, size), group in sets.group_by("place", "size", maintain_order=True):
         lines = group.drop("place", "size").rows()
         taken = aggregation.without_repetition(lines, size, drawn)
-        pooled += [(index, size, fingerprint) for fingerprint in taken]
-    schema = {name: sets.schema[name] for name in key}
+        names = sorted(name for _, _, name, fingerprint in lines if fingerprint in taken)
+        only = None if len(taken) == len(lines) else ", ".join(names)
+        pooled += [(index, size, fingerprint, only) for fingerprint in taken]
+    schema = {name: sets.schema[name] for name in key} | {"only": pl.String()}
     return pl.DataFrame(pooled, schema, orient="row")
+
+
+def only_of(sizes: pl.DataFrame, word: str) -> list[str]:
+    """The note on sizes at which datasets are left out, if there are any. Each line of `sizes` has a `size` and `only`.
+
+    `word` is what a size is.
+    """
+    left = sizes.drop_nulls("only").group_by("only").agg(pl.col("size").unique()).sort(pl.col("size").list.min())
+    parts = [f"{word} {spans(of)} is of {only} only" for only, of in left.iter_rows()]
+    return [f"No row counts twice: {'; '.join(parts)}."] if parts else []
 
 
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
@@ -289,6 +301,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
         else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
+        *only_of(sizes.apart.filter(place=first["place"]), word),
         *([few] if has != of else []),
         note,
     ]

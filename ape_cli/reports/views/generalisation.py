@@ -167,6 +167,7 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
         f"Up to: the largest {word} {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",
+        *by_size.only_of(group, word),
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]
