@@ -243,20 +243,6 @@ class Rows(ABC, Generic[_Window, _Batch]):
         for window, rows in self._epoch(batch_size, seed, epoch, skip):
             yield collate(window, rows)
 
-    def first_batches(
-        self, batch_size: int, seed: int | None, *, epoch: int = 0, skip: int = 0
-    ) -> Iterator[tuple[_Window, I64]]:
-        """Yield for each of the next batches its window and the indices of its rows, up to the end of that window.
-
-        The arguments are those of `batches`.
-        """
-        first: _Window | None = None
-        for window, rows in self._epoch(batch_size, seed, epoch, skip):
-            first = first or window
-            if window is not first:
-                return
-            yield window, rows
-
     @abstractmethod
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions

@@ -46,11 +46,6 @@ def gpu_count() -> int:
     return torch.cuda.device_count()
 
 
-def gpu_name() -> str | None:
-    """The name of the machine's first CUDA device, or None if there is none."""
-    return torch.cuda.get_device_name(0) if gpu_count() else None
-
-
 def use_gpu(device: torch.device, worker: int) -> None:
     """Make a worker use one of the machine's GPUs, in turn, if `device` is a GPU."""
     if device.type == "cuda":

@@ -101,12 +101,6 @@ class Finding:
         """The subject, with the options that differ from the defaults: `rope learned=true`."""
         return " ".join([self.subject, *(f"{k}={str(v).lower()}" for k, v in self.options.items())])
 
-    @property
-    def is_rule(self) -> bool:
-        """Whether it is the result of a rule, and not of a law or of the import."""
-        laws = {"scheme": list(LAWS), "attention": list(OF_ATTENTION)}.get(self.part, [])
-        return self.law not in [*laws, "import"]
-
 
 Check: TypeAlias = tuple[ModuleType, Callable[[str], Iterator[Finding]]]
 
