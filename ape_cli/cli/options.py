@@ -65,13 +65,13 @@ def path(help_text: str, *flags: str, metavar: str = "DIR", panel: str | None = 
 
 
 def refuse_idle(*options: tuple[bool, str, str]) -> None:
-    """Refuse options without effect. `options`: for each, whether it has none, its flag, and beside what it has none.
+    """Raise `UsageError` for the first option that was given and has no effect.
 
-    Raises `UsageError` for the first of them.
+    Each of `options` says whether this is so, names the flag, and gives the reason: `with --pack`.
     """
-    for idle, name, beside in options:
-        if idle:
-            raise UsageError(f"{name} has no effect", got=f"{name} {beside}", fix="leave it out")
+    for is_idle, name, reason in options:
+        if is_idle:
+            raise UsageError(f"{name} has no effect", got=f"{name} {reason}", fix="leave it out")
 
 
 def listing(package: str) -> Callable[[bool], None]:

@@ -57,8 +57,13 @@ def groups(
     """The groups of trials of all grids.
 
     `preset` is for grids that name none. `folder` maps the name of an existing dataset to its folder. Raises
-    `UsageError` for too many trials, and for what cannot be tuned.
+    `UsageError` for orders without a task that has one, for too many trials, and for what cannot be tuned.
     """
+    ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
+    written = [linearisations(task, grid.orders, grid.preset or preset) for grid in ordered for task in grid.tasks]
+    if ordered and all(orders == [None] for orders in written):
+        got = f"orders {', '.join(ordered[0].orders)}"
+        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     all_groups: list[TrialGroup] = []
     bases_of = [_few(_bases(grid, preset, folder)) for grid in grids]
     for grid, bases in zip(grids, bases_of, strict=True):

@@ -84,6 +84,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         ('scheme = ["rope"]', "unknown field of a sweep"),
         (f'{head}seeds = ["a"]', "bad value of seeds.0"),
         (f'{head}orders = ["deep"]', "unknown order"),
+        (f'{head}orders = ["depth"]', "no task of the sweep has an order"),
         (f"{head}set = {{ decay = [] }}", "a setting has no values"),
         (f'{head}generalise = "x"', "bad `generalise`"),
     ):
