@@ -9,16 +9,15 @@ release.
 Deviations:
 
 - Distances up to $2 n$ have a scalar of their own, with $n$ the size (`max_size`, the depth of the deepest tree in
-  training). All larger distances share the last. The release has 512 scalars, and one for pairs without a path, which
-  trees do not have.
+  training). All larger distances share the last. The release has 512 scalars, one of them for pairs without a path,
+  which trees do not have.
 - The source is an encoder. Here the term also acts in the decoder and in the attention between decoder and encoder,
   each with scalars of its own, because every scheme acts there.
 - Only the spatial encoding is here. The centrality encoding adds a vector for the degree of a node, which is not known
   in a decoder before the children are written. The edge encoding needs features of edges, which these trees do not
   have. There is no virtual node. SOS is read as the root.
 
-The two children of a node have the same distances to all other nodes outside of their subtrees. The scheme cannot tell
-left from right.
+Siblings have the same distances to all nodes outside of their subtrees, so the scheme does not tell left from right.
 
 Shapes: as in `_node_pairs.py`.
 """
