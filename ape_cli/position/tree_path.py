@@ -1,8 +1,8 @@
 r"""Tree path: a learned scalar for each number of steps up and down in the tree, added to the logits.
 
-Source: the tree relative attention of Kim et al. 2021, arXiv:2003.13848, in the additive form of the release of Chirkova
-and Troshin 2021, arXiv:2010.07987. Head $h$ adds $b_h[u, d]$ to the logit of query $i$ and key $j$, after the scaling by
-$1/\sqrt{K}$. Going from $i$ to $j$ takes $u$ steps up to their common ancestor and $d$ steps down from there.
+Source: the tree relative attention of Kim et al. 2021, arXiv:2003.13848, in the additive form of the release of
+Chirkova and Troshin 2021, arXiv:2010.07987. Head $h$ adds $b_h[u, d]$ to the logit of query $i$ and key $j$, after the
+scaling by $1/\sqrt{K}$. Going from $i$ to $j$ takes $u$ steps up to their common ancestor and $d$ down from there.
 
 Which published form it is: Kim et al. multiply the logits by the scalar. Chirkova and Troshin add it, as here. The
 release of Peng et al. 2022 (doi:10.18653/v1/2022.emnlp-main.210) is built on theirs and keeps this term as a baseline.
