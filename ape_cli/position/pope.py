@@ -12,15 +12,14 @@ Each of the $K$ channels has a frequency of its own, where RoPE has $K/2$. In Ro
 depends on content. Here the offset at which a channel is largest is $-\delta_c/\theta_c$, up to whole turns, whatever
 the content is.
 
-The phase $\delta$ is learned. It is clamped to $[-2\pi, 0]$, as in the implementation whose values the tests compare
-(lucidrains/PoPE-pytorch); a value above 0 acts as 0 and has no gradient. The source has two starts, which `init`
-selects: `zero`, the default of that implementation, or `uniform` on the whole interval. With `zero`, the scores of a
-model that is not trained depend on $|j - i|$ alone: before training has moved $\delta$, an encoder cannot tell left from
-right.
+The phase $\delta$ is learned. It is clamped to $[-2\pi, 0]$, as in the implementation that the tests compare with
+(lucidrains/PoPE-pytorch): a value above 0 acts as 0 and has no gradient. The source has two starts, which `init`
+selects: `zero`, the default of that implementation, or `uniform` on the whole interval. With `zero`, scores depend on
+$|j - i|$ alone until training has moved $\delta$, so an encoder cannot tell left from right at first.
 
-The scores are one product of vectors of $2K$ channels, the magnitudes times cosines and sines of $i \theta$ for queries,
-and of $j \theta + \delta$ for keys. Phases and magnitudes are computed in float32 or wider. The hook includes the scaling
-by $1/\sqrt{K}$.
+The scores are one product of vectors of $2K$ channels: the magnitudes times cosines and sines of $i \theta$ for
+queries, and of $j \theta + \delta$ for keys. Both are computed in float32 or wider. `logits` includes the scaling by
+$1/\sqrt{K}$.
 
 Deviations: the source only has a decoder. The scheme also acts in the encoder, where offsets have both signs, and
 between decoder and encoder. All layers and all three parts share $\delta$; each head has its own.
