@@ -36,6 +36,7 @@ ABOUT = {  # the sweeps in the order of the page
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
     "init": "does starting from RoPE help?",
+    "features": "absolute positions, rings, forms of tree vectors, and attention other than the dot product",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
     "tasks": "tasks of other papers and composite structures",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
