@@ -43,6 +43,7 @@ ABOUT = {  # the sweeps in the order of the page
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
     "controls": "free group or distance? simpler schemes that read the same trees",
     "init": "does starting from RoPE help?",
+    "features": "absolute positions, rings, forms of tree vectors, and attention other than the dot product",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
     "tasks": "tasks of other papers and composite structures",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",

@@ -8,7 +8,7 @@ the test split, with its 95% interval by Student's paired t.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ape_cli.reports import stats
@@ -53,19 +53,26 @@ TUNED = {  # against a scheme with the learning rate of the best validation scor
 Scores = Mapping[tuple[str, Row], Mapping[int, tuple[float, Validation]]]  # by column and row, then by seed
 
 
-def scores(registry: Registry) -> Scores:
-    """The test score and the validation scores of the runs of preset small, by column, row and seed."""
+SCHEMES = {side.scheme for pair in INGREDIENTS.values() for side in pair} | {scheme for _, scheme in TUNED.values()}
+
+
+def scores(
+    registry: Registry,
+    columns: Collection[str] = COLUMNS,
+    schemes: Collection[str] = frozenset(SCHEMES),
+    metric: str = "token_accuracy",
+) -> Scores:
+    """The test score, in percent, and the validation scores of the runs of preset small, by column, row and seed."""
     by_row: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
-    schemes = {side.scheme for pair in INGREDIENTS.values() for side in pair} | {scheme for _, scheme in TUNED.values()}
     for run, about in registry.readable():
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
         usual = config.preset == "small" and data.name == f"{column.replace('/', '-')}-small"
-        if not usual or column not in COLUMNS or config.scheme not in schemes or about.status != "finished":
+        if not usual or column not in columns or config.scheme not in schemes or about.status != "finished":
             continue
         if own := run.evaluation(evaluation_name(data.fingerprint, "test", "teacher")):
             of_row = by_row.setdefault((column, Row(config.scheme, settings_text(about.variant))), {})
-            of_row[config.seed] = 100 * own["overall"]["token_accuracy"], validation(run)
+            of_row[config.seed] = 100 * own["overall"][metric], validation(run)
     return by_row
 
 
