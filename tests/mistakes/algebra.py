@@ -89,7 +89,7 @@ sinusoids that turn the other way
   - -frequencies(special.shape.d_model, special.base)
   + frequencies(special.shape.d_model, special.base)
 slopes of ALiBi counted from zero, as a bias on keys
-  _slopes  evaluation/test_relations.py::test_each_relation_holds
+  slopes  evaluation/test_relations.py::test_each_relation_holds
   - range(1, heads + 1)
   + range(heads)
 """)

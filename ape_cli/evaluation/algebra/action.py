@@ -172,18 +172,30 @@ def on_embeddings(scheme: Scheme) -> Action:
         at = generators(scheme.structure), x, y, scheme.structure.compose(x, y)
         single, first, second, whole = (_embedded(scheme, basis, path).permute(1, 2, 0) for path in at)  # [N, D, D]
         return Action("composition", float(greatest(whole - first @ second)), single[:, None])
-    farthest = (SAMPLES if scheme.bounded else FAR) - max(AHEAD)
-    positions = paths(scheme.structure, SAMPLES, 22, steps=farthest)
+    tree = isinstance(scheme.structure, Tree)
+    lags = AHEAD[:1] if tree else AHEAD  # a table of nodes has few levels
+    positions = _shuffled_nodes() if tree else _places(scheme)
     before = _embedded(scheme, nothing, positions)[0]
     steps, errors = [], []
     for step in generators(scheme.structure).split(1, dim=1):
         ahead = [positions]
-        for _ in range(max(AHEAD)):
+        for _ in range(max(lags)):
             ahead.append(scheme.structure.compose(ahead[-1], step.expand_as(positions)))
-        matrix, error = fitted(before, {n: _embedded(scheme, nothing, ahead[n])[0] for n in AHEAD})
+        after = {n: _embedded(scheme, nothing, ahead[n])[0] for n in lags}
+        matrix, error = fitted(before, after)
         steps.append(matrix)
-        errors.append(error)
+        errors += [error, fitted(after[1], {1: before})[1]]  # a step of a group can be undone
     return Action("shift", max(errors), torch.stack(steps)[:, None])
+
+
+def _places(scheme: Scheme) -> Tensor:
+    """The positions to which operators on vectors are fitted. -> int64 [1, N(, C)]"""
+    return paths(scheme.structure, SAMPLES, 22, steps=(SAMPLES if scheme.bounded else FAR) - max(AHEAD))
+
+
+def _shuffled_nodes() -> Tensor:
+    """The first nodes of a tree in level order, all different, in random order. -> int64 [1, N]"""
+    return 1 + torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(22))[None]
 
 
 def _embedded(scheme: Scheme, tokens: Tensor, at: Tensor) -> Tensor:
