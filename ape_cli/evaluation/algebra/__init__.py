@@ -19,7 +19,17 @@ from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, error_text
 from ape_cli.evaluation.algebra import relation, relations_of_content, relations_of_operators, relations_of_trees
-from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of, spectrum_of
+from ape_cli.evaluation.algebra.action import (
+    ALONE,
+    DTYPE,
+    FORM,
+    LIMIT,
+    PRODUCT,
+    TERMS,
+    TERMS_BEHIND,
+    action_of,
+    spectrum_of,
+)
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
@@ -39,6 +49,7 @@ LAWS = {  # the law of each kind of action
     TERMS: "terms b of scores have b(d + n) = R^n b(d) at all offsets d, with R fitted at others",
     TERMS_BEHIND: "the same for keys behind the query; steps back alone are the monoid N",
     PRODUCT: "T_ij T_jl = T_il for the operators between tokens, and d_ij + d_jl = d_il for terms",
+    ALONE: "an operator [x] of its position alone, whatever other tokens are there",
     FORM: "s_ij = q_i' T_ij k_j / sqrt(K) + d_ij, so that there is an operator between two tokens",
 }
 

@@ -61,7 +61,7 @@ _NEAR = 200  # steps from the query within which the terms of all offsets are me
 _IN_A_ROW = 4  # keys whose terms make a vector, because a single function of the offset may need several dimensions
 _TOKENS, _K = 7, D_MODEL // HEADS
 _AFFINE = 1e-9  # greatest error of a score that has the form above
-PRODUCT, FORM = "path product", "affine"
+PRODUCT, FORM, ALONE = "path product", "affine", "alone"
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,23 @@ def fitted(before: Tensor, after: dict[int, Tensor]) -> tuple[Tensor, float]:
     return matrix, float(torch.stack(errors).max() / scale)
 
 
+def _by_others(scheme: Scheme) -> float:
+    """How far the operators of single steps in a tree change with the other nodes of their row."""
+    if not isinstance(scheme.structure, Tree):
+        return 0.0
+    nodes, single = torch.arange(1, scheme.structure.level_start(3))[None], generators(scheme.structure)
+    among = operators(scheme, nodes, DTYPE)[:, :, 1 : 1 + single.shape[1]]
+    return float(greatest(among - operators(scheme, single, DTYPE)))
+
+
 def on_queries_and_keys(scheme: Scheme) -> Action | None:
     """The action of operators on queries and keys. None if they are not linear, or the same everywhere."""
     at = generators(scheme.structure)
     nothing = torch.zeros(1, HEADS, at.shape[1], D_MODEL // HEADS, dtype=DTYPE)
     if any(scheme.rotate(nothing, scheme.context(at), side).any() for side in ("query", "key")):
         return None
+    if (changed := _by_others(scheme)) > LIMIT:
+        return Action(ALONE, changed)
     steps = _steps(scheme)
     if greatest(steps - torch.eye(steps.shape[-1], dtype=DTYPE)) == 0.0:
         return None

@@ -17,7 +17,7 @@ from ape_cli.position.rope import Rope
 
 
 class _RopeOfMagnitudes(Scheme):
-    """RoPE on pairs of channels (softplus x, 0), whose content has no phase. Those of keys are first turned by delta."""
+    """RoPE on pairs of channels (softplus x, 0), whose content has no phase. Keys are turned by delta first."""
 
     def __init__(self, shape: Shape) -> None:
         """Prepare twice the channels."""

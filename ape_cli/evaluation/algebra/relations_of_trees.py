@@ -1,13 +1,17 @@
 """Relations of encodings that read the nodes of trees, and exchanges of nodes that leave their scores as they are.
 
-In the latter, the special case is the same encoding on another tree. A tree is mirrored by exchanging the children of
-every node, with all that is below them.
+In the latter, the special case is the same encoding at other nodes. A tree is mirrored by exchanging the children of
+every node, with all that is below them. Two children with the same tree below them are isomorphic; they are exchanged
+alone, and what is below them stays, so that only an encoding that gives both the same operator has the same scores.
 
 Shapes: H heads, N nodes, D channels of the model, n greatest depth with its own scalars.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +21,9 @@ from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, put,
 from ape_cli.evaluation.algebra.relations_of_operators import down_one_branch, same
 
 _TREE, _DEEPEST = "tree(2)", 30
+_PATH_NODES = 9
 _NODES = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 10, 12, 13, 20, 21, 41]])
+_TWINS = torch.tensor([[1, 2, 3, 6, 7, 12, 13, 14, 15, 24, 25, 28, 29]])  # 6 and 7 are isomorphic
 
 
 def mirrored(tree: Any, nodes: Tensor) -> Tensor:
@@ -68,20 +74,38 @@ def _vectors(special: Any, general: Any) -> None:
     put(general.table, special.vectors(nodes)[0])
 
 
-def _mirror(name: str, options: dict[str, Any] | None = None) -> Relation:
-    """An encoding that reads the same in the mirrored tree."""
-    general = ConfiguredScheme(name, options or {}, _TREE)
-    special = ConfiguredScheme(name, options or {}, _TREE, places="the mirrored tree")
-    return Relation(
-        special, general, "the same weights", same, positions=lambda tree: (mirrored(tree, _NODES), _NODES)
-    )
+def _first_feature(special: Any, general: Any) -> None:
+    """The angles as frequencies of the first feature, and 0 for the others."""
+    put(general.frequencies, torch.zeros(()))
+    general.frequencies.data[..., 0] = special.angles
+
+
+def _along_a_path(tree: Any) -> tuple[Tensor, Tensor]:
+    """What RoPE reads: 1 + (2/N)^(1/2) cos(pi (n + 1/2) / N), with the first eigenvector of a path. And the nodes."""
+    place = torch.arange(_PATH_NODES)[None]
+    vector = (2 / _PATH_NODES) ** 0.5 * (math.pi * (place.double() + 0.5) / _PATH_NODES).cos()
+    return 1 + vector, tree.level_start(place)  # positions are not negative
+
+
+def _exchanged(tree: Any) -> tuple[Tensor, Tensor]:
+    """The nodes of a tree in which two isomorphic children have changed places, and those of the tree."""
+    return torch.where(_TWINS == 6, 7, torch.where(_TWINS == 7, 6, _TWINS)), _TWINS
+
+
+def _blind(
+    name: str,
+    options: dict[str, Any],
+    places: str = "the mirrored tree",
+    positions: Callable[[Any], tuple[Tensor, Tensor]] = lambda tree: (mirrored(tree, _NODES), _NODES),
+) -> Relation:
+    """An encoding that has the same scores at other nodes."""
+    general = ConfiguredScheme(name, options, _TREE)
+    return Relation(replace(general, places=places), general, "the same weights", same, positions=positions)
 
 
 _DISTANCE, _PATH = (ConfiguredScheme(name, structure=_TREE) for name in ("tree-distance", "tree-path"))
-_DEEP = {"max_size": _DEEPEST}
-_DEEP_DISTANCE, _DEEP_PATH = (
-    ConfiguredScheme(name, _DEEP, structure=_TREE) for name in ("tree-distance", "tree-path")
-)
+_DEEP, _WALKS = {"max_size": _DEEPEST}, {"features": "random-walk"}
+_DEEP_DISTANCE, _DEEP_PATH = (ConfiguredScheme(name, _DEEP, structure=_TREE) for name in ("tree-distance", "tree-path"))
 _NODE = ConfiguredScheme("tree-learned", {"max_size": 4}, structure=_TREE)
 RELATIONS = [
     Relation(_DISTANCE, _PATH, "b[u, d] = b[u + d]", _by_distance),
@@ -122,6 +146,14 @@ RELATIONS = [
         "vectors",
         positions=_levels,
     ),
-    _mirror("tree-distance"),
-    _mirror("tree-path"),
+    Relation(
+        ConfiguredScheme("rope", {"learned": True}),
+        ConfiguredScheme("wire", structure=_TREE),
+        "its angles for the first feature, at a path of N nodes; RoPE reads 1 + (2/N)^(1/2) cos(pi (n + 1/2) / N)",
+        _first_feature,
+        positions=_along_a_path,
+    ),
+    *(_blind(name, {}) for name in ("tree-distance", "tree-path", "wire")),
+    _blind("wire", _WALKS),
+    *(_blind("wire", options, "a tree with isomorphic children exchanged", _exchanged) for options in ({}, _WALKS)),
 ]
