@@ -112,4 +112,32 @@ the scores of PaTH without 1/sqrt(K)
   Path.logits  position/test_path.py::test_weights_of_another_implementation
   - wide(q) * q.shape[-1] ** -0.5
   + wide(q)
+PoPE with K/2 frequencies
+  Pope._angles  position/test_pope.py::test_scores_by_hand
+  - frequencies(2 * self.shape.head_dim, self.base, positions.device)
+  + frequencies(self.shape.head_dim, self.base, positions.device).repeat_interleave(2)
+PoPE with a softplus after the rotation
+  polar  position/test_pope.py::test_scores_by_hand
+  - functional.softplus(wide(x))[..., None, :] * turns
+  + functional.softplus(wide(x)[..., None, :] * turns)
+PoPE with the phase on both sides, where it cancels
+  Pope.of_queries  position/test_pope.py::test_scores_derived_again
+  - self._turns(self._angles(context))
+  + self.of_keys(context, context)
+PoPE with the phase subtracted
+  Pope.of_keys  position/test_pope.py::test_the_best_offset_of_a_channel_does_not_depend_on_content
+  - self._angles(context) + delta[:, None]
+  + self._angles(context) - delta[:, None]
+PoPE with a phase beyond its bounds
+  Pope.of_keys  position/test_pope.py::test_scores_of_another_implementation
+  - self.free.double().clamp(-2 * math.pi, 0.0)
+  + self.free.double()
+PoPE divided by the root of all 2 K channels
+  Pope.logits  position/test_pope.py::test_scores_of_another_implementation
+  - q.shape[-1] ** -0.5
+  + polar_q.shape[-1] ** -0.5
+PoPE with angles in float32, wrong at far positions
+  Pope._angles  position/test_pope.py::test_a_shift_of_all_positions_changes_nothing
+  - positions[:, None, :, None] * step
+  + positions[:, None, :, None] * step.float()
 """)

@@ -123,12 +123,20 @@ def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str)
     return of_offset(scheme, offset, head)
 
 
-def scores_of_content(scheme: position.Scheme, key: str, q: Tensor, k: Tensor, y: Tensor, head: int) -> list[Tensor]:
-    """The scores of a query, whose token is the last, with 1/sqrt(K), for schemes whose scores depend on content.
+def scores_of_content(
+    scheme: position.Scheme, key: str, q: Tensor, k: Tensor, y: Tensor, head: int, at: int, of: list
+) -> list[Tensor]:
+    """The scores of a query, with 1/sqrt(K), for schemes whose scores depend on content.
 
-    q: [K], k: [N, K], y: what the layer reads, [N, D]. `key`: of the layer's module.
+    If the scheme is `causal_only`, the query's token is the last. q: [K], k: [N, K], y: what the layer reads, [N, D].
+    `key`: of the layer's module. `at` and `of`: the positions of the query and the keys.
     """
     products = k @ q / K**0.5
+    if scheme.name == "pope":
+        magnitude = (1 + q.exp()).log() * (1 + k.exp()).log()
+        step = torch.tensor([10_000 ** (-c / K) for c in range(K)])
+        phase = torch.tensor(of[: len(k)])[:, None] * step - at * step + scheme.free[head].clamp(-2 * math.pi, 0)
+        return list((magnitude * phase.cos()).sum(1) / K**0.5)
     if scheme.name == "contextual":
         gates, e = products.sigmoid(), torch.cat([scheme.vectors, scheme.vectors[-1:]])
         places = [min(float(gates[n:].sum()), len(e) - 2.0) for n in range(len(k))]
@@ -157,7 +165,9 @@ def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: 
             seen = range(m + 1) if causal else range(len(of))
             scores = []
             own = (
-                scores_of_content(scheme, layer.key_in_scheme, q[m, part], k[: m + 1, part], y[: m + 1], h)
+                scores_of_content(
+                    scheme, layer.key_in_scheme, q[m, part], k[: len(seen), part], y[: len(seen)], h, at[m], of
+                )
                 if scheme.overrides("logits")
                 else None
             )

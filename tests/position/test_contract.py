@@ -19,8 +19,10 @@ from ape_cli.structure import Structure, Tree, parse_structure
 
 D, H, K = 32, 4, 8
 READS = [(name, expression) for name in position.names() for expression in examples(name)]
-# schemes with scores of their own read the order of tokens, and not the numbers of their positions
-READS_NUMBERS = [pair for pair in READS if not position.load(pair[0]).overrides("logits")]
+# most schemes with scores of their own read the order of tokens, and not the numbers of their positions
+READS_NUMBERS = [
+    pair for pair in READS if position.load(pair[0]).unique or not position.load(pair[0]).overrides("logits")
+]
 
 
 def make(name: str, expression: str, seed: int = 3, **options: float) -> Scheme:
@@ -246,6 +248,7 @@ BAD_OPTIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"distance": "euclidian"}, r"unknown distance[\s\S]*did you mean 'euclidean'"),
         ({"distance": "euclidean", "decay": 1.0}, r"no effect without a locality bias[\s\S]*decay=0\.98"),
     ],
+    "pope": [({"base": 1.0}, "bad base"), ({"init": "zeros"}, r"unknown init[\s\S]*did you mean 'zero'")],
     "path": [({"rank": rank}, "bad rank") for rank in (-1, 9)],
     "rope": [({"partial": share}, r"bad partial[\s\S]*8 channels") for share in (0.0, -0.5, 1.5, 0.3, 1 / 8, 3 / 8)],
     "xpos": [({name: value}, f"bad {name}") for name, value in (("base", 1.0), ("scale_base", 0.0), ("gamma", -1.0))],

@@ -276,6 +276,10 @@ def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     signs += [scheme.rotate(vector, context, side)[0].transpose(0, 1).flatten(1) for side in ("query", "key")]
     bias = scheme.bias(vectors(dtype, 1, 2), middle, context)  # of a query in their middle: [1, H or 1, 1, N]
     signs += [] if bias is None else [bias[0, :, 0].T.to(dtype)]
+    if scheme.overrides("logits"):
+        query, tokens = vectors(dtype, 1, 2), vectors(dtype, 1, 3).flatten()[:D_MODEL].expand(1, count, -1)
+        scores = attention.logits(scheme, query, vector, middle, context, content_of(scheme, "decoder", tokens))
+        signs += [scores[0, :, 0].T]
     sign = torch.cat(signs, dim=1)  # [N, .]
     apart = (sign[:, None] - sign[None]).abs().amax(-1) + 1e9 * torch.eye(count, dtype=dtype)
     return apart.min()
