@@ -46,9 +46,16 @@ OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
 }
 
 
-# Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
+# Parameters that have no effect: what they multiply is 0, a gate is closed or open whatever they add, or, for the threshold of FIRE, its logarithm is below the
 # 1e-6 by which the divisor is increased.
-IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
+MATRICES = {"w.0.weight", "w.1.weight", "beta.weight"}
+IDLE = {
+    ("none", "path"): MATRICES,
+    ("forget", "path forget=true"): MATRICES,
+    ("path", "path forget=true"): {"gates.project.weight"},
+    ("rope learned=true interleaved=false", "selective-rope bias=true"): {"project.0.weight", "convolution.weight"},
+    ("alibi", "fire"): {"multiplier"},
+}
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)

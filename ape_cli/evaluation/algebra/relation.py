@@ -139,7 +139,7 @@ def planes(skew: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _SMALL = 1e-15  # c of FIRE in the limit of a linear scale
-_CLOSED = -80.0  # where a sigmoid is 0 in the limit
+CLOSED = -80.0  # where a sigmoid is 0 in the limit
 
 
 class _KeyBias(Scheme):
@@ -183,11 +183,11 @@ def _constant_gates(special: Any, general: Any) -> None:
     put(project.bias, -slopes(special).expm1().log())
 
 
-def _closed(_: Any, general: Any) -> None:
+def closed(_: Any, general: Any) -> None:
     """beta in the limit 0."""
     beta = layer_of(general).double().beta
     put(beta.weight, torch.zeros(()))
-    put(beta.bias, torch.tensor(_CLOSED))
+    put(beta.bias, torch.tensor(CLOSED))
 
 
 def _given(special: Any, general: Any) -> None:
@@ -232,7 +232,7 @@ RELATIONS = [
         "behind",
         positions=lambda _: (torch.arange(1, 11)[None],) * 2,  # gates count tokens and not steps
     ),
-    Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", _closed, "behind"),
+    Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", closed, "behind"),
     Relation(
         _NONE,
         ConfiguredScheme("contextual"),
