@@ -46,8 +46,8 @@ OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
 }
 
 
-# Parameters that have no effect: what they multiply is 0, a gate is closed or open whatever they add, or, for the threshold of FIRE, its logarithm is below the
-# 1e-6 by which the divisor is increased.
+# Parameters that have no effect: what they multiply is 0, a gate is open whatever they add, or, for the threshold of
+# FIRE, its logarithm is below the 1e-6 by which the divisor is increased.
 MATRICES = {"w.0.weight", "w.1.weight", "beta.weight"}
 IDLE = {
     ("none", "path"): MATRICES,
