@@ -95,9 +95,8 @@ def test_blocks_of_long_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of queries, some of which have no query with a key, are as the whole."""
     for name in ("orthogonal-seq", "t5", "forget", "contextual"):
         scheme = scheme_of(name)
-        content = None
-        if key := scheme.attach("decoder", 0) if name == "forget" else "":
-            content = scheme.layers[key].double()(torch.randn(ROWS, N, D, dtype=torch.float64))
+        key = scheme.attach("decoder", 0)
+        content = scheme.double().content(key, torch.randn(ROWS, N, D, dtype=torch.float64))
         here = scheme.context(torch.arange(1, N + 1)[None], KEYS, causal=True)
         context = AttentionContext.of(scheme, here, here)
         context = context if content is None else context.with_content(content)

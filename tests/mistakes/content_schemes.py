@@ -6,25 +6,25 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 the forget gate of the key counts
-  Forget.logits  position/test_forget.py::test_gates_of_one_half_by_hand
+  sums_between  position/test_forget.py::test_gates_of_one_half_by_hand
   - until[:, :, None, :]
-  + (until - content.transpose(1, 2))[:, :, None, :]
+  + (until - log_gates.transpose(1, 2))[:, :, None, :]
 far keys favoured instead of forgotten
   Forget.logits  position/test_forget.py::test_weights_of_another_implementation
   - q * q.shape[-1] ** -0.5 @ k.mT + path
   + q * q.shape[-1] ** -0.5 @ k.mT - path
 log-gates added up in bfloat16
   Forget.logits  position/test_forget.py::test_a_long_sum_keeps_its_digits_in_bfloat16
-  - content.cumsum(dim=1)
-  + content.to(q.dtype).cumsum(dim=1)
+  - sums_between(self.required(content), q.shape[2])
+  + sums_between(self.required(content).to(q.dtype), q.shape[2])
 queries taken for the first keys instead of the last (forget)
-  Forget.logits  position/test_causal.py::test_it_behaves_in_causal_attention
-  - until[:, :, k.shape[2] - q.shape[2] :, None]
-  + until[:, :, : q.shape[2], None]
+  sums_between  position/test_causal.py::test_it_behaves_in_causal_attention
+  - until[:, :, until.shape[2] - count :, None]
+  + until[:, :, :count, None]
 all heads forget alike
-  Forget.logits  position/test_forget.py::test_scores_derived_again
-  - content.cumsum(dim=1)
-  + content[..., :1].expand_as(content).cumsum(dim=1)
+  sums_between  position/test_forget.py::test_scores_derived_again
+  - log_gates.cumsum(dim=1)
+  + log_gates[..., :1].expand_as(log_gates).cumsum(dim=1)
 gates added up instead of their logarithms
   Gates.forward  position/test_forget.py::test_scores_derived_again
   - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from ape_cli.structure import Seq
 D, H, K, IDS = 16, 2, 8, 12
 
 
-def net(name: str, decay: float, dropout: float = 0.0, **options: str) -> Transformer:
+def net(name: str, decay: float, dropout: float = 0.0, **options: Any) -> Transformer:
     generator = torch.Generator().manual_seed(4)
     scheme = position.make(name, D, H, max_size=3, decay=decay, generator=generator, **options)
     made = Transformer(
@@ -144,16 +145,46 @@ def scores_of_content(
         terms = [q @ e[b] + (p - b) * (q @ (e[b + 1] - e[b])) for p, b in zip(places, below, strict=True)]
         return [product + term / K**0.5 for product, term in zip(products, terms, strict=True)]
     module = scheme.layers[key]
+    if scheme.name == "selective-rope":
+        x = torch.cat([part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in y.chunk(H, dim=-1)], -1)
+        phi = torch.stack(convolved(module.convolution, [module.project(token) for token in x]))
+        pairs, scores = phi[:, head * K // 2 : (head + 1) * K // 2], []
+        if scheme.has_bias:
+            pairs = (pairs + module.bias[head].exp()) / (1 + (-module.gate(x)[:, head, None]).exp())
+        for n in range(len(k)):
+            angles = [float(pairs[n + 1 :, c].sum()) / 500_000 ** (2 * c / K) for c in range(K // 2)]
+            turned = [
+                q[c] * (k[n, c] * math.cos(a) + k[n, c + K // 2] * math.sin(a))
+                + q[c + K // 2] * (k[n, c + K // 2] * math.cos(a) - k[n, c] * math.sin(a))
+                for c, a in enumerate(angles)
+            ]
+            scores.append(sum(turned) / K**0.5)
+        return scores
     if scheme.name == "forget":
-        f = 1 / (1 + (-module.project(y)[:, head]).exp())
-        return [products[n] + f[n + 1 :].log().sum() for n in range(len(k))]
+        return [products[n] + gate_sum(module, y[n + 1 :], head) for n in range(len(k))]
     beta, carried, scores = 2 / (1 + (-module.beta(y)[:, head]).exp()), q, []
+    vectors = convolved(module.convolution, [module.w(token) for token in y])
     for n in reversed(range(len(k))):
-        scores.append(carried @ k[n] / K**0.5)
-        w = module.w(y[n])[head * K : (head + 1) * K]
+        between = gate_sum(module.gates, y[n + 1 :], head) if scheme.forget else 0.0
+        scores.append(carried @ k[n] / K**0.5 + between)
+        w = vectors[n][head * K : (head + 1) * K]
+        w = w if module.convolution is None else w / (1 + (-w).exp())
         w = w / w.norm()
         carried = carried - beta[n] * (carried @ w) * w
     return scores[::-1]
+
+
+def gate_sum(gates: Any, y: Tensor, head: int) -> Tensor:
+    """The sum of the log-gates of tokens. y: [N, D]"""
+    return (1 / (1 + (-gates.project(y)[:, head]).exp())).log().sum()
+
+
+def convolved(convolution: Any, tokens: list[Tensor]) -> list[Tensor]:
+    """Each channel at each token, times the last weight, and at the tokens before it, times the weights before."""
+    if convolution is None:
+        return tokens
+    weights = convolution.weight.flip(1).T
+    return [sum((w * x for w, x in zip(weights, tokens[n::-1], strict=False)), 0 * x) for n, x in enumerate(tokens)]
 
 
 def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
@@ -250,15 +281,16 @@ PLACES: dict[str, tuple[list, list, list]] = {
     "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
     "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
 }
-CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
+CASES: list[tuple[str, float, dict[str, Any]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
+CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("selective-rope", 1.0, {"gate": True, "bias": True})]
 
 
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("name", "decay", "options"), [case for case in CASES if not position.load(case[0]).causal_only]
 )
-def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, str]) -> None:
+def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, Any]) -> None:
     """The scores of a row in a batch with a longer row, so that it has padding."""
     made = net(name, decay, **options).eval()
     source_at, target_at, longer = PLACES[made.scheme.structure.expression]

@@ -202,7 +202,8 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Ten
 def content_of(scheme: Scheme, role: Role, tokens: Tensor) -> Any:
     """What the scheme's module of the first layer returns for tokens, [1, N, D], or None without one."""
     key = scheme.attach(role, 0)
-    return scheme.layers[key].to(tokens.dtype)(tokens) if key in scheme.layers else None
+    scheme.layers.to(tokens.dtype)
+    return scheme.content(key, tokens)
 
 
 def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:
