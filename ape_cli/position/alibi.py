@@ -9,8 +9,13 @@ Deviations:
 - The penalty also acts in the attention between decoder and encoder, which the source does not have. It is symmetric
   there: the source tokens just before and just after the query's place get the same score, and only their content tells
   the decoder which comes next. This explains low scores on `copy`.
-- The formula applies to any $H$. The authors' release uses the slopes of the nearest powers of two if $H$ is not a
-  power of two.
+
+`slopes` selects the slopes if $H$ is not a power of two; otherwise both choices are the same.
+
+- `geometric`, the default, is the formula above for any $H$, as in the paper's text.
+- `press` is that of the authors' release, and of BLOOM, Falcon and MPT in `transformers`: the slopes of the largest
+  power of two $P < H$, and then every second slope of $2P$ heads. For 6 heads it gives
+  $2^{-2}, 2^{-4}, 2^{-6}, 2^{-8}, 2^{-1}, 2^{-3}$.
 
 `causal=true` stays closer to the source: the decoder penalises only keys behind the query, and there is no penalty
 between decoder and encoder. The encoder keeps the symmetric penalty; without one it would be blind to order. In a
@@ -28,20 +33,25 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from ape_cli.core.errors import pick
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._offsets import pair_terms
+
+SLOPES = ["geometric", "press"]
+SLOPES_HELP = "Slopes for a number of heads that is no power of two: geometric (the paper), or press (its release)."
 
 
 class Alibi(Scheme):
     """A linear penalty on the distance between query and key, with a fixed slope for each head.
 
-    Argument: `causal`, whether the penalty is only on keys behind the query in the decoder, and there is none between
-    decoder and encoder.
+    Arguments: `causal`, whether the penalty is only on keys behind the query in the decoder, and there is none between
+    decoder and encoder; `slopes`, `geometric` or `press`. Raises `UsageError` for any other slopes.
     """
 
     relative = True
     option_help: ClassVar[dict[str, str]] = {
         "causal": "In the decoder, penalise only keys behind the query, not those of the encoder.",
+        "slopes": SLOPES_HELP,
     }
     synonyms = ("linear-bias",)
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
@@ -52,10 +62,10 @@ class Alibi(Scheme):
     memory = "H L^2"
     extrapolation = "excellent"
 
-    def __init__(self, shape: Shape, causal: bool = False) -> None:
-        """Store where the penalty acts."""
+    def __init__(self, shape: Shape, causal: bool = False, slopes: str = "geometric") -> None:
+        """Store where the penalty acts, and check the slopes."""
         super().__init__(shape)
-        self.causal = causal
+        self.causal, self.slopes = causal, pick("slopes", slopes, SLOPES)
 
     @property
     def acts_between(self) -> bool:
@@ -77,13 +87,16 @@ class Alibi(Scheme):
 
         def term(offset: Tensor) -> Tensor:
             distance = (-offset).clamp(min=0) if self.causal and q_context.causal else offset.abs()
-            m = slopes(self.shape.heads, offset.device).view(-1, *(1 for _ in offset.shape))
+            m = slopes(self.shape.heads, offset.device, self.slopes).view(-1, *(1 for _ in offset.shape))
             return -(m * distance).float()
 
         return pair_terms(q_context, k_context, term)
 
 
-def slopes(heads: int, device: torch.device | None = None) -> Tensor:
-    """The slope m of each of H heads. -> float64 [H]"""
+def slopes(heads: int, device: torch.device | None = None, kind: str = "geometric") -> Tensor:
+    """The slope m of each of H heads, `geometric` or `press`. -> float64 [H]"""
+    if kind == "press":
+        power = 1 << (heads.bit_length() - 1)  # the largest power of two up to H
+        return torch.cat([slopes(power, device), slopes(2 * power, device)[::2][: heads - power]])
     head = torch.arange(1, heads + 1, dtype=torch.float64, device=device)
     return 2.0 ** (-8 * head / heads)

@@ -21,6 +21,12 @@ $10000^{-2i/K}$, so all heads, and all branches of a tree, start alike. `orthogo
 `rope`, and `orthogonal-tree` with those of `rope` on depths. The authors' program has each frequency twice, and half as
 many of them. The angles of `cyclic(n)` are fixed and have no start.
 
+Generators are exponentials of skew-symmetric matrices, so they are rotations (determinant 1). There is no option for
+reflections. Training could not move between the two: only the rotations contain the identity and what is near it.
+Reflections would also add no more than one channel, because operators $g(x)$ with determinants $±1$ on $K - 1$ channels
+become rotations of $K$ channels with $\det g(x)$ in the last one, and this is again a homomorphism. On sequences a
+reflection contributes the factor $(-1)^p$, which a pair of channels has, too, if it is turned by $\pi$.
+
 `_operators.py` defines the operators of every structure.
 
 Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head.

@@ -13,6 +13,9 @@ The score is computed as this equal bias, so that heads keep their channels. The
 $1/\sqrt{K}$. (Before it, the constant of queries would be $\sqrt{K}$.) `representation` returns the operators, on which
 `ape check` measures the laws.
 
+`slopes` selects the slopes for numbers of heads that are no power of two, as in `alibi`: `geometric`, the default, is
+the formula above.
+
 Deviations: none. As in the source, the scheme acts only in causal attention, because the term would grow with the
 distance of keys ahead. The source's gates, which depend on content (section 4.1), are another scheme.
 
@@ -21,18 +24,25 @@ Shapes: B batch, H heads, M queries, N keys or positions, K channels of a head. 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from ape_cli.position import Context, Scheme, Side
+from ape_cli.core.errors import pick
+from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._offsets import pair_terms
-from ape_cli.position.alibi import slopes
+from ape_cli.position.alibi import SLOPES, SLOPES_HELP, slopes
 
 
 class Shear(Scheme):
-    """A fixed slope for each head, times the signed distance of the key from the query, added to the logits."""
+    """A fixed slope for each head, times the signed distance of the key from the query, added to the logits.
+
+    Argument: `slopes`, `geometric` or `press`. Raises `UsageError` for any other value.
+    """
 
     relative = True
+    option_help: ClassVar[dict[str, str]] = {"slopes": SLOPES_HELP}
     synonyms = ("grape", "grape-a", "additive-grape", "unipotent")
     source = "Zhang et al. 2025, arXiv:2512.07805, section 4.2"
     homomorphism = "linear"
@@ -40,6 +50,11 @@ class Shear(Scheme):
     real_positions = True
     memory = "H L^2"
     extrapolation = "excellent"
+
+    def __init__(self, shape: Shape, slopes: str = "geometric") -> None:
+        """Check the slopes."""
+        super().__init__(shape)
+        self.slopes = pick("slopes", slopes, SLOPES)
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """m (j - i), after the 1/sqrt(K) scaling, in the dtype of the queries. q: [B, H, M, K] -> [B or 1, H, M, N]"""
@@ -50,14 +65,14 @@ class Shear(Scheme):
 
         def term(offset: Tensor) -> Tensor:
             """The terms of offsets. [...] -> [H, ...]"""
-            m = slopes(self.shape.heads, offset.device).view(-1, *(1 for _ in offset.shape))
+            m = slopes(self.shape.heads, offset.device, self.slopes).view(-1, *(1 for _ in offset.shape))
             return (m * offset).float()
 
         return pair_terms(q_context, k_context, term)
 
     def representation(self, positions: Tensor, side: Side) -> Tensor:
         """The shears of positions, which act on columns. int64 [B or 1, N] -> float64 [B or 1, H, N, 2, 2]"""
-        step = slopes(self.shape.heads, positions.device)[:, None] * positions[:, None]  # [B or 1, H, N]
+        step = slopes(self.shape.heads, positions.device, self.slopes)[:, None] * positions[:, None]  # [B or 1, H, N]
         shears = torch.eye(2, dtype=step.dtype, device=step.device).repeat(*step.shape, 1, 1)
         if side == "query":
             shears[..., 1, 0] = -step

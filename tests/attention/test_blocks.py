@@ -16,6 +16,7 @@ N = 13
 WHO = ["keys", "causal", "causal and keys", "another sequence"]
 SCHEMES = [("relative", 1.0), ("t5", 1.0), ("transformer-xl", 1.0), ("transformer-xl", 0.9), ("alibi", 1.0)]
 SCHEMES += [("alibi", 0.9), ("rope", 0.9), ("orthogonal-seq", 0.9), ("orthogonal-grid", 0.9), ("euclidean", 0.9)]
+SCHEMES += [("pope", 0.9)]
 
 
 def make(name: str, decay: float) -> Scheme:

@@ -81,6 +81,14 @@ ALiBi's slopes counted from zero
   slopes  position/test_alibi.py::test_slopes_of_another_implementation
   - torch.arange(1, heads + 1, dtype=torch.float64, device=device)
   + torch.arange(heads, dtype=torch.float64, device=device)
+ALiBi's release with the second half of the slopes for twice the heads
+  slopes  position/test_alibi.py::test_slopes_of_the_release
+  - slopes(2 * power, device)[::2]
+  + slopes(2 * power, device)[1::2]
+additive GRAPE whose slopes cannot be chosen
+  Shear.terms.term  position/test_alibi.py::test_slopes_of_the_release
+  - slopes(self.shape.heads, offset.device, self.slopes)
+  + slopes(self.shape.heads, offset.device)
 causal ALiBi that still acts between decoder and encoder
   Alibi.penalty  position/test_alibi.py::test_causal_penalises_only_keys_behind_in_the_decoder
   - if q_context.causal and not (k_context.causal or self.acts_between):

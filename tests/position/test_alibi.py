@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ape_cli import attention, position
@@ -9,7 +11,7 @@ from ape_cli.position.alibi import Alibi, slopes
 from tests.position.golden import GOLDEN
 
 
-def make(heads: int, **options: bool) -> Alibi:
+def make(heads: int, **options: Any) -> Alibi:
     scheme = position.make("alibi", d_model=8 * heads, heads=heads, **options)
     assert isinstance(scheme, Alibi)
     return scheme
@@ -23,6 +25,24 @@ def test_slopes_by_hand() -> None:
 def test_slopes_of_another_implementation() -> None:
     for heads, expected in GOLDEN["alibi"]["slopes"].items():
         assert torch.allclose(slopes(int(heads)), torch.tensor(expected, dtype=torch.float64), rtol=1e-6)
+
+
+def test_slopes_of_the_release() -> None:
+    """Of 6, 10 and 12 heads, in both schemes that have them."""
+    for name, expected in GOLDEN["alibi"]["press"].items():
+        heads = int(name)
+        for scheme in (make(heads, slopes="press"), position.make("shear", 8 * heads, heads, slopes="press")):
+            zero = torch.zeros(1, heads, 2, 8, dtype=torch.float64)
+            context = scheme.context(torch.tensor([[0, 1]]), causal=True)
+            found = -attention.logits(scheme, zero, zero, context, context)[0, :, 1, 0]
+            assert torch.allclose(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-7)
+
+
+def test_slopes_of_the_release_are_the_formula_for_powers_of_two_and_else_distinct() -> None:
+    for heads in range(1, 40):
+        found = slopes(heads, kind="press")
+        assert len(found.unique()) == len(found) == heads
+        assert torch.equal(found, slopes(heads)) == (heads.bit_count() == 1)
 
 
 def test_causal_penalises_only_keys_behind_in_the_decoder() -> None:

@@ -249,6 +249,7 @@ BAD_OPTIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"distance": "euclidean", "decay": 1.0}, r"no effect without a locality bias[\s\S]*decay=0\.98"),
     ],
     "pope": [({"base": 1.0}, "bad base"), ({"init": "zeros"}, r"unknown init[\s\S]*did you mean 'zero'")],
+    **{name: [({"slopes": "pres"}, r"unknown slopes[\s\S]*did you mean 'press'")] for name in ("alibi", "shear")},
     "path": [({"rank": rank}, "bad rank") for rank in (-1, 9)],
     "rope": [({"partial": share}, r"bad partial[\s\S]*8 channels") for share in (0.0, -0.5, 1.5, 0.3, 1 / 8, 3 / 8)],
     "xpos": [({name: value}, f"bad {name}") for name, value in (("base", 1.0), ("scale_base", 0.0), ("gamma", -1.0))],

@@ -37,6 +37,27 @@ def test_generators_are_orthogonal_near_identity_and_distinct(name: str) -> None
     assert float(exact.median()) < torch.pi / 7
 
 
+def test_rotations_contain_the_reflections_of_one_channel_less() -> None:
+    """The reflection I - 2 v v' becomes a turn by pi in the plane of v and the last channel, which has the signs."""
+    scheme = make("orthogonal-tree", 4, 1, decay=1.0).double()
+    normals = torch.nn.functional.normalize(torch.tensor([[1.0, 2, 3], [0, -1, 5]], dtype=torch.float64), dim=1)
+    turns = torch.zeros(2, 1, 4, 4, dtype=torch.float64)
+    turns[:, 0, :3, 3] = torch.pi * normals
+    with torch.no_grad():
+        scheme.operators.free.copy_(turns)  # type: ignore[operator, union-attr]
+    left, right = torch.eye(3, dtype=torch.float64) - 2 * normals[:, :, None] * normals[:, None, :]
+    q, k = torch.randn(2, 1, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    q[..., 3] = k[..., 3] = 0  # what the mirrored vectors do not need
+    context = scheme.context(torch.tensor([[1, 2, 5, 11]]))  # the root, and the paths l, l r, and l r r = l
+    operators = [torch.eye(3, dtype=torch.float64), left, left @ right, left]
+    expected = [
+        [q[0, 0, m, :3] @ x.T @ y @ k[0, 0, n, :3] / 2 for n, y in enumerate(operators)]
+        for m, x in enumerate(operators)
+    ]
+    found = attention.logits(scheme, q, k, context, context)[0, 0]
+    assert torch.allclose(found, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
+
+
 def test_branches_do_not_commute() -> None:
     """If they commuted, left-right and right-left would be one place."""
     left, right = make("orthogonal-tree").generators()
