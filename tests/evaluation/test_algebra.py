@@ -87,6 +87,7 @@ MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
     ("lie", {}, "grid(2)", "Z^2", "none", "composition", False),
     ("forget", {}, "seq", "paths of tokens", f"{CONTENT}, unipotent", "path product", True),
     ("path", {}, "seq", "paths of tokens", f"{CONTENT}, elliptic and hyperbolic", "path product", True),
+    ("selective-rope", {}, "seq", "paths of tokens", f"{CONTENT}, elliptic", "path product", True),
     ("contextual", {}, "seq", "paths of tokens", "none", "affine", False),
 ]
 

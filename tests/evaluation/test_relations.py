@@ -46,7 +46,11 @@ OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
 
 # Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
 # 1e-6 by which the divisor is increased.
-IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
+IDLE = {
+    ("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"},
+    ("alibi", "fire"): {"multiplier"},
+    ("rope interleaved=false", "selective-rope bias=true convolution=0 base=10000"): {"project.0.weight"},
+}
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)

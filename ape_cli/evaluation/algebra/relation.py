@@ -182,6 +182,11 @@ def _constant_gates(special: Any, general: Any) -> None:
     put(project.bias, -_slopes(special).expm1().log())
 
 
+def _steps(_: Any, general: Any) -> None:
+    """Angles that do not depend on the token: the bias alone, which is 1 at the start."""
+    put(layer_of(general).double().project[1].weight, torch.zeros(()))
+
+
 def _closed(_: Any, general: Any) -> None:
     """beta in the limit 0."""
     beta = layer_of(general).double().beta
@@ -232,6 +237,14 @@ RELATIONS = [
         positions=lambda _: (torch.arange(1, 11)[None],) * 2,  # gates count tokens and not steps
     ),
     Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", _closed, "behind"),
+    Relation(
+        ConfiguredScheme("rope", {"interleaved": False}),
+        ConfiguredScheme("selective-rope", {"bias": True, "convolution": 0, "base": 10_000.0}),
+        "a zero projection, at consecutive positions",
+        _steps,
+        "behind",
+        positions=lambda _: (torch.arange(1, 11)[None],) * 2,  # angles belong to tokens and not to steps
+    ),
     Relation(
         _NONE,
         ConfiguredScheme("contextual"),
