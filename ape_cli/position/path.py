@@ -16,7 +16,8 @@ tokens and a SiLU before it is normalised, in each channel by itself and without
 `forget`, the sum of log-gates of the scheme `forget` is added to the logit, after the scaling (PaTH-FoX). Its gates
 start as there.
 
-Deviations: both parts are off by default, while the release's layer has the convolution.
+Deviations: both parts are off by default, while the release's layer has the convolution. The release adds log-gates
+before the scaling, so that its gates are the $\sqrt{K}$-th roots of those here.
 
 There is no loop over tokens. With $v = \sqrt{\beta} w$, $H = I - v v^\top$. For a block of $C$ tokens, let $V$ have
 their $v$ as rows, let $L$ be the part of $V V^\top$ below the diagonal, and $T = (I + L)^{-1}$ (the UT transform,

@@ -89,7 +89,7 @@ class SelectiveRope(Scheme):
 
     Arguments: `rank`, of the projection to the angles; 0 for 32, or the width of a narrower model; `convolution`, the
     number of tokens that an angle is made of; 0 for no convolution; `gate` and `bias`, whether the angles have them;
-    `base` of the frequencies. Raises `UsageError` for a rank above the width, a negative number, or a base of 1 or less.
+    `base` of the frequencies. Raises `UsageError` for a rank above the width, a negative number, or a base up to 1.
     """
 
     relative = True

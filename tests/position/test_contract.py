@@ -250,7 +250,8 @@ BAD_OPTIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "pope": [({"base": 1.0}, "bad base"), ({"init": "zeros"}, r"unknown init[\s\S]*did you mean 'zero'")],
     **{name: [({"slopes": "pres"}, r"unknown slopes[\s\S]*did you mean 'press'")] for name in ("alibi", "shear")},
-    "path": [({"rank": rank}, "bad rank") for rank in (-1, 9)],
+    "path": [*(({"rank": rank}, "bad rank") for rank in (-1, 9)), ({"convolution": -1}, "bad convolution")],
+    "selective-rope": [({name: bad}, f"bad {name}") for name, bad in (("rank", 9), ("convolution", -1), ("base", 1.0))],
     "rope": [({"partial": share}, r"bad partial[\s\S]*8 channels") for share in (0.0, -0.5, 1.5, 0.3, 1 / 8, 3 / 8)],
     "xpos": [({name: value}, f"bad {name}") for name, value in (("base", 1.0), ("scale_base", 0.0), ("gamma", -1.0))],
     "matrix-power": [
