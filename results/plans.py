@@ -19,7 +19,13 @@ RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
 AGAIN = {"generalise": "results/generalise/runs.parquet"}  # a sweep that trains runs of others again, apart from them
 # folders of schemes and tasks that only new processes find, by the sweep that needs them
-OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredients", "init": "init"}
+OWN = {
+    "causes": "causes",
+    "controls": "ingredients",
+    "extraction": "ingredients",
+    "ingredients": "ingredients",
+    "init": "init",
+}
 ABOUT = {  # the sweeps in the order of the page
     "table2-neurips": "the published paper, trees (GPU)",
     "table1-neurips": "the published paper, words (GPU)",
@@ -35,6 +41,7 @@ ABOUT = {  # the sweeps in the order of the page
     "causes": "suspected causes of the preprint's numbers",
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
+    "controls": "free group or distance? simpler schemes that read the same trees",
     "init": "does starting from RoPE help?",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
     "tasks": "tasks of other papers and composite structures",

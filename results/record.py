@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from ape_cli.runs.registry import open_registry
-from results import claims, figures, first_picture, queries, starts, verdicts, worth
+from results import claims, controls, figures, first_picture, queries, starts, verdicts, worth
 from results.numbers import SCHEMES, TREE_TASKS
 from results.plans import ABOUT, AGAIN, RESULTS, ROOT, RUNS, begun, planned, run, source, standing
 from results.queries.answers import floor_table
@@ -35,7 +35,7 @@ FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
 # sweeps without published numbers: with intervals, and also with exact match
-OURS = ("ingredients", "init", "extraction", "tasks", "trees")
+OURS = ("ingredients", "controls", "init", "extraction", "tasks", "trees")
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes
@@ -104,6 +104,7 @@ def computed() -> dict[str, str]:
         "length-claims.md": claims.table(planned("length")),
         "ingredients-worth.md": worth.table(open_registry(RUNS)),
         "linearisation.md": linearisation(),
+        **controls.parts(),
         **starts.parts(open_registry(RUNS)),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),

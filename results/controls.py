@@ -1,0 +1,103 @@
+"""Free group or distance? `orthogonal-tree` minus each control, paired by seed (`controls.toml`).
+
+A pair is one seed that both have, with the same data in the same order. A gap is the mean of the differences in points
+of token accuracy or exact match on the test split, with its 95% interval by Student's paired t.
+
+The rule was written before the runs were looked at. By one metric on one task, a control is
+
+- *enough* if the upper end of the interval is at most `MARGIN`,
+- else *behind* if the lower end is above 0,
+- else *open*.
+
+On a task it is behind if it is behind by one of the metrics, else enough if it is enough by both, else open. The answer
+is the first of these that holds:
+
+1. *Distance suffices* if `tree-distance` or `tree-path` is enough on all tasks.
+2. *The group is not needed* if another control is enough on all tasks.
+3. *The group matters* on the tasks on which all controls are behind, if there are any.
+4. Otherwise it stays open.
+
+There is no answer before all seeds of all rows are finished. The best control is not chosen by its test scores: to
+matter, the group has to be ahead of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from results.numbers import TREE_TASKS, Scores, small
+
+GROUP, SEEDS, MARGIN = "orthogonal-tree", 6, 1.0
+DISTANCES = ("tree-distance", "tree-path")
+CONTROLS = (*DISTANCES, "tree-learned", "wire", "tree", "orthogonal-tree-one-generator")
+METRICS = ("token_accuracy", "exact_match")
+
+
+def gap(control: str, task: str, metric: str) -> Scores:
+    """The scores of `orthogonal-tree` minus those of a control, by seed; empty if one of them has no runs."""
+    column = f"{task}/breadth-to-depth"
+    try:
+        return small(column, GROUP, metric=metric) - small(column, control, metric=metric)
+    except KeyError:
+        return Scores()
+
+
+def standing(of: Scores) -> str:
+    """What the rule says of a control by one metric on one task: enough, behind or open; empty without all seeds."""
+    if len(of) < SEEDS:
+        return ""
+    if of.mean + of.half <= MARGIN:
+        return "enough"
+    return "behind" if of.mean - of.half > 0 else "open"
+
+
+def on_task(standings: list[str]) -> str:
+    """What the rule says of a control on a task, from what it says by each metric."""
+    if "" in standings:
+        return ""
+    return next((of for of in ("behind", "open") if of in standings), "enough")
+
+
+def verdict(standings: Mapping[tuple[str, str], str]) -> str:
+    """The answer, from the standing of each control on each task."""
+    if "" in standings.values():
+        done = sum(map(bool, standings.values()))
+        return f"**not decided yet.** {done} of {len(standings)} comparisons have all their seeds."
+    enough = [c for c in CONTROLS if all(standings[c, task] == "enough" for task in TREE_TASKS)]
+    ahead = [task for task in TREE_TASKS if all(standings[c, task] == "behind" for c in CONTROLS)]
+    names = ", ".join(f"`{control}`" for control in enough)
+    if set(enough) & set(DISTANCES):
+        return f"**distance suffices.** Enough on all four tasks: {names}."
+    if enough:
+        return f"**the group is not needed, but distance does not suffice.** Enough on all four tasks: {names}."
+    if ahead:
+        return f"**the group matters.** All controls are behind on {', '.join(f'`{task}`' for task in ahead)}."
+    return "**open.** No control is enough on all four tasks, and on none of them all are behind."
+
+
+def answer() -> str:
+    """The answer of the committed runs."""
+    pairs = [(control, task) for control in CONTROLS for task in TREE_TASKS]
+    return verdict({(c, t): on_task([standing(gap(c, t, metric)) for metric in METRICS]) for c, t in pairs})
+
+
+def table(metric: str) -> str:
+    """The gaps of all controls with what the rule says of them. A gap without all seeds is left out."""
+    lines = [f"| `{GROUP}` minus | {' | '.join(TREE_TASKS)} |", f"|---|{'---:|' * len(TREE_TASKS)}"]
+    for control in CONTROLS:
+        cells = [cell(gap(control, task, metric)) for task in TREE_TASKS]
+        lines.append(f"| `{control}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(of: Scores) -> str:
+    """A gap with its interval, and what the rule says of it."""
+    if not (said := standing(of)):
+        return "—"
+    mean, low, high = (round(x, 2) + 0.0 for x in (of.mean, of.mean - of.half, of.mean + of.half))
+    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f}), {said}"
+
+
+def parts() -> dict[str, str]:
+    """The tables of gaps, by the names of their files."""
+    return {f"controls-gaps-{metric.replace('_', '-')}.md": table(metric) for metric in METRICS}

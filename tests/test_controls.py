@@ -1,0 +1,56 @@
+"""The rule of the page "Free group or distance?", by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from results import controls
+from results.controls import CONTROLS, on_task, standing, verdict
+from results.numbers import TREE_TASKS, Scores
+
+
+def scores(*gaps: float) -> Scores:
+    return Scores(enumerate(gaps, 42))
+
+
+def test_standings_by_hand() -> None:
+    """Six gaps of deviation 1 have an interval of half width 2.570582 / sqrt(6) = 1.049436."""
+    even = (-1.0, 1.0) * 3  # deviation sqrt(6 / 5)
+    half = 1.049436 * (6 / 5) ** 0.5
+    assert scores(*even).half == pytest.approx(half, abs=1e-5)
+    for mean, said in ((0.99 - half, "enough"), (1.01 - half, "open"), (half - 0.01, "open"), (half + 0.01, "behind")):
+        assert standing(scores(*(mean + x for x in even))) == said
+    assert standing(scores(*[0.0] * 6)) == standing(scores(*[-9.0] * 6)) == "enough"
+    assert standing(scores(*(0.5 + x / 10 for x in even))) == "enough"  # above 0, but by less than a point
+    assert standing(scores(9, 9, 9, 9, 9)) == standing(scores()) == ""
+
+
+def test_a_task_has_both_metrics() -> None:
+    assert on_task(["enough", "enough"]) == "enough"
+    assert on_task(["enough", "open"]) == "open"
+    assert on_task(["open", "behind"]) == on_task(["behind", "enough"]) == "behind"
+    assert on_task(["behind", ""]) == ""
+
+
+def answer(default: str, changed: dict[tuple[str, str], str]) -> str:
+    return verdict({(c, t): default for c in CONTROLS for t in TREE_TASKS} | changed).split(".")[0].strip("*")
+
+
+def test_the_first_answer_that_holds() -> None:
+    path, learned, tree = ({(c, t): "enough" for t in TREE_TASKS} for c in ("tree-path", "tree-learned", "tree"))
+    assert answer("behind", path | tree) == "distance suffices"
+    assert answer("behind", learned) == "the group is not needed, but distance does not suffice"
+    assert answer("open", {(c, "c3"): "behind" for c in CONTROLS}) == "the group matters"
+    assert verdict({(c, t): "behind" for c in CONTROLS for t in TREE_TASKS}).count("`") == 8
+    assert answer("behind", {("tree", t): "open" for t in TREE_TASKS}) == "open"
+    assert answer("enough", {(c, "c3"): "open" for c in CONTROLS}) == "open"
+    assert answer("enough", {("tree", "c3"): ""}) == "not decided yet"
+
+
+def test_a_gap_is_paired_by_seed() -> None:
+    """`tree` has run with the seeds of `orthogonal-tree`; the words of a cell are those of its interval."""
+    gap = controls.gap("tree", "c3", "token_accuracy")
+    assert sorted(gap) == list(range(42, 48))
+    assert controls.cell(gap).endswith(", behind")
+    assert controls.gap("no such row", "c3", "token_accuracy") == {}
+    assert controls.cell(Scores()) == "—"
