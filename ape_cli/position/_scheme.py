@@ -106,6 +106,8 @@ class Scheme(nn.Module):
     source: ClassVar[str] = "not named"  # the publication
     # why it acts only in the causal attention of a decoder; empty if it acts everywhere
     causal_only: ClassVar[str] = ""
+    # why it acts only in a model with an encoder; empty if it also acts in a decoder-only model
+    needs_encoder: ClassVar[str] = ""
     real_positions: ClassVar[bool] = False  # whether positions may be floats, as in interpolation
     # whether it stalls a GPU to read positions that differ between rows, so that such steps cannot be recorded there
     waits_for_positions: ClassVar[bool] = False
