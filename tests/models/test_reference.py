@@ -49,10 +49,33 @@ def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int
     if scheme.structures != ("tree(k)",):
         return abs(x - y)
     a, b = path(x), path(y)
-    shared = 0
-    while shared < min(len(a), len(b)) and a[shared] == b[shared]:
-        shared += 1
-    return len(a) + len(b) - 2 * shared
+    return len(a) + len(b) - 2 * shared(a, b)
+
+
+def shared(a: list[int], b: list[int]) -> int:
+    """The number of branches at the start of two paths that are the same."""
+    count = 0
+    while count < min(len(a), len(b)) and a[count] == b[count]:
+        count += 1
+    return count
+
+
+def spectrum(nodes: list[int]) -> Tensor:
+    """The root's share of each eigenspace of the tree's Laplacian, of length 1, without the constant. -> [N, .]"""
+    laplacian = torch.zeros(len(nodes), len(nodes), dtype=torch.float64)
+    for i, child in enumerate(nodes):
+        if child > 1:
+            j = nodes.index(child // 2)
+            for a, b in ((i, j), (j, i)):
+                laplacian[a, a] += 1
+                laplacian[a, b] = -1
+    values, vectors = torch.linalg.eigh(laplacian)
+    columns = []
+    for value in sorted({round(float(v), 9) for v in values})[1:]:
+        space = vectors[:, (values - value).abs() < 1e-6]
+        share = space @ space[nodes.index(1)]
+        columns += [share / share.norm()] if share.norm() > 1e-6 else []
+    return torch.stack(columns, dim=1)
 
 
 def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str = "query") -> Tensor:
@@ -69,7 +92,7 @@ def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str 
         return identity
     if scheme.name == "lie":
         return torch.linalg.matrix_exp(sum(p * (a - a.T) for p, a in zip(at, scheme.free[:, head], strict=True)))
-    if scheme.name in ("rope", "xpos", "axial-rope", "mixed-rope"):
+    if scheme.name in ("rope", "xpos", "axial-rope", "mixed-rope", "wire"):
         for i in range(K // 2):
             c, s = (size(scheme, at, i, side) * f(angle(scheme, at, head, i)) for f in (math.cos, math.sin))
             identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
@@ -80,6 +103,10 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
     """The angle by which a pair of channels is turned."""
     if scheme.name == "axial-rope":  # two pairs for the row, two for the column
         return at[pair // 2] * 100 ** (-(pair % 2) / 2)
+    if scheme.name == "wire":  # all nodes of the target are in the source
+        nodes = PLACES["tree(2)"][0]
+        features = spectrum(nodes)[nodes.index(max(at, 1))]
+        return scheme.frequencies[head, pair, : len(features)] @ features
     if scheme.name == "mixed-rope":
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
     return at * 10_000 ** (-2 * pair / K)
@@ -105,6 +132,14 @@ def of_offset(scheme: position.Scheme, offset: int, head: int) -> Tensor | float
         x = (1 + scheme.c * abs(offset)).log() / ((1 + scheme.c * 512).log() + 1e-6)
         return scheme.out_w[head] @ (scheme.w * x + scheme.b).clamp(min=0) + scheme.out_b[head]
     return 0.0
+
+
+def of_nodes(scheme: position.Scheme, at: int, of: int, head: int, place: str) -> Tensor:
+    """The term of schemes whose term depends on the steps up and down between two nodes."""
+    a, b = path(at), path(of)
+    up, down = len(a) - shared(a, b), len(b) - shared(a, b)
+    kind = up + down if scheme.name == "tree-distance" else 4 * up + down  # up to 3 steps each
+    return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, kind]
 
 
 def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
@@ -209,7 +244,11 @@ def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: 
                 score = score * scheme.shape.decay ** steps_between(scheme, at[m], of[n])
                 place = "decoder" if causal else "encoder" if at is of else "cross"
                 offset = 0 if isinstance(at[m], list) else of[n] - at[m]  # no scheme that reads grids has a bias
-                scores.append(score + bias(scheme, q[m, part], offset, h, place))
+                of_pair = scheme.name in ("tree-distance", "tree-path")
+                term = (
+                    of_nodes(scheme, at[m], of[n], h, place) if of_pair else bias(scheme, q[m, part], offset, h, place)
+                )
+                scores.append(score + term)
             weights = torch.stack(scores).softmax(0)
             out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
     return layer.out(out)
@@ -227,9 +266,9 @@ def embedded(made: Transformer, ids: list[int], at: list) -> Tensor:
             for i in range(D):
                 angle = axes[i // share] / 10_000 ** (2 * (i % share // 2) / share)
                 x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
-    if made.scheme.name == "learned":
+    if made.scheme.name in ("learned", "tree-learned"):  # the table of nodes begins with the root, 1
         for n, p in enumerate(at):
-            x[n] = x[n] + made.scheme.table[min(p, 3)]
+            x[n] = x[n] + made.scheme.table[min(p, 3) if made.scheme.name == "learned" else max(p, 1) - 1]
     if made.scheme.name == "matrix-power":
         for n, p in enumerate(at):
             for i in range(0, D, 2):  # a rotation by -p theta^(i/2) maps (0, 1) to (sin, cos)
