@@ -68,7 +68,7 @@ def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str 
         return identity
     if scheme.name == "lie":
         return torch.linalg.matrix_exp(sum(p * (a - a.T) for p, a in zip(at, scheme.free[:, head], strict=True)))
-    if scheme.name in ("rope", "xpos", "axial-rope", "mixed-rope"):
+    if scheme.name in ("rope", "xpos", "axial-rope", "mixed-rope", "wire"):
         for i in range(K // 2):
             c, s = (size(scheme, at, i, side) * f(angle(scheme, at, head, i)) for f in (math.cos, math.sin))
             identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
@@ -81,7 +81,20 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
         return at[pair // 2] * 100 ** (-(pair % 2) / 2)
     if scheme.name == "mixed-rope":
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
+    if scheme.name == "wire":
+        return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.tree))
     return at * 10_000 ** (-2 * pair / K)
+
+
+def spectral(heap: int, tree: list[int]) -> Tensor:
+    """The entries at a node of the eigenvectors of D - A that do not vanish at the root, which is positive."""
+    joined = torch.tensor([[float(x // 2 == y or y // 2 == x) for y in tree] for x in tree], dtype=torch.float64)
+    vectors = torch.linalg.eigh(joined.sum(1).diag() - joined)[1]  # no eigenvalue of the tree is repeated
+    seen = [v * v[0].sign() for v in vectors.T[1:] if abs(v[0]) > 1e-9]
+    found = torch.zeros(8, dtype=torch.float64)
+    for i, v in enumerate(seen if heap in tree else []):
+        found[i] = v[tree.index(heap)]
+    return found
 
 
 def size(scheme: position.Scheme, at: int | list[int], pair: int, side: str) -> float:
@@ -216,6 +229,7 @@ def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
 def reference(
     made: Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
 ) -> Tensor:
+    made.scheme.tree = source_at
     x = embedded(made, source, source_at)
     for layer in made.encoder:
         inner = norm(layer.self_norm, x)
