@@ -75,10 +75,11 @@ def test_every_scheme(name: str) -> None:
     at = at if width == 1 else torch.stack([at] * width, -1)
     x = torch.randn(1, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     weights = [*scheme.parameters(), *layers.parameters()]
+    source = scheme.context(at) if scheme.needs_encoder else None
 
     def results(begin: int, keys: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """The results of the last three tokens, and the gradients of all weights."""
-        here = scheme.context(at[:, begin:], keys, causal=True)
+        here = scheme.context(at[:, begin:], keys, True, source)
         context, y = AttentionContext.of(scheme, here, here), x[:, begin:]
         for layer in layers:
             y = layer(y, y, scheme, context)

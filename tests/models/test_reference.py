@@ -60,24 +60,6 @@ def shared(a: list[int], b: list[int]) -> int:
     return count
 
 
-def spectrum(nodes: list[int]) -> Tensor:
-    """The root's share of each eigenspace of the tree's Laplacian, of length 1, without the constant. -> [N, .]"""
-    laplacian = torch.zeros(len(nodes), len(nodes), dtype=torch.float64)
-    for i, child in enumerate(nodes):
-        if child > 1:
-            j = nodes.index(child // 2)
-            for a, b in ((i, j), (j, i)):
-                laplacian[a, a] += 1
-                laplacian[a, b] = -1
-    values, vectors = torch.linalg.eigh(laplacian)
-    columns = []
-    for value in sorted({round(float(v), 9) for v in values})[1:]:
-        space = vectors[:, (values - value).abs() < 1e-6]
-        share = space @ space[nodes.index(1)]
-        columns += [share / share.norm()] if share.norm() > 1e-6 else []
-    return torch.stack(columns, dim=1)
-
-
 def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str = "query") -> Tensor:
     """[x]: the operator that is applied to the vector, for schemes with operators; otherwise the identity."""
     identity = torch.eye(K, dtype=torch.float64)
@@ -103,13 +85,22 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
     """The angle by which a pair of channels is turned."""
     if scheme.name == "axial-rope":  # two pairs for the row, two for the column
         return at[pair // 2] * 100 ** (-(pair % 2) / 2)
-    if scheme.name == "wire":  # all nodes of the target are in the source
-        nodes = PLACES["tree(2)"][0]
-        features = spectrum(nodes)[nodes.index(max(at, 1))]
-        return scheme.frequencies[head, pair, : len(features)] @ features
     if scheme.name == "mixed-rope":
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
+    if scheme.name == "wire":
+        return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.tree))
     return at * 10_000 ** (-2 * pair / K)
+
+
+def spectral(heap: int, tree: list[int]) -> Tensor:
+    """The entries at a node of the eigenvectors of D - A that do not vanish at the root, which is positive."""
+    joined = torch.tensor([[float(x // 2 == y or y // 2 == x) for y in tree] for x in tree], dtype=torch.float64)
+    vectors = torch.linalg.eigh(joined.sum(1).diag() - joined)[1]  # no eigenvalue of the tree is repeated
+    seen = [v * v[0].sign() for v in vectors.T[1:] if abs(v[0]) > 1e-9]
+    found = torch.zeros(8, dtype=torch.float64)
+    for i, v in enumerate(seen if heap in tree else []):
+        found[i] = v[tree.index(heap)]
+    return found
 
 
 def size(scheme: position.Scheme, at: int | list[int], pair: int, side: str) -> float:
@@ -296,6 +287,7 @@ def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
 def reference(
     made: Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
 ) -> Tensor:
+    made.scheme.tree = source_at
     x = embedded(made, source, source_at)
     for layer in made.encoder:
         inner = norm(layer.self_norm, x)

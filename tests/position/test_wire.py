@@ -55,8 +55,8 @@ def test_values_of_another_implementation() -> None:
 
 
 def test_a_path_of_three_nodes_worked_out() -> None:
-    """Eigenvalues 0, 1, 3; the root 1, its child 2 and its grandchild 5. A walk from an end is back after 2 steps in half
-    of the cases.
+    """Eigenvalues 0, 1, 3; the root 1, its child 2 and its grandchild 5. A walk from an end is back after two
+    steps in half of the cases.
     """
     second, third = math.sqrt(0.5), math.sqrt(1 / 6)
     expected = torch.tensor([[second, third], [0, -2 * third], [-second, third]], dtype=torch.float64)
