@@ -66,7 +66,8 @@ def sized(task: str, preset: str) -> BaseTask:
 
 def models_of(scheme: str) -> list[str]:
     """The models in which a scheme acts."""
-    return [model for model in config.MODELS if model == "decoder" or not position.load(scheme).causal_only]
+    chosen = position.load(scheme)
+    return [m for m in config.MODELS if not (chosen.needs_encoder if m == "decoder" else chosen.causal_only)]
 
 
 def batches_of(task: str, shape: Shape, expression: str, model: str = "encoder-decoder") -> list[SequenceBatch]:

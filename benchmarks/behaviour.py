@@ -217,8 +217,7 @@ def surface(results: str) -> dict[str, Any]:
         scheme = position.make(name, d_model=64, heads=4, structure=structure, max_size=8)
         context = scheme.context(places.get(structure, n)[None])
         key = scheme.attach("decoder", 0)
-        content = scheme.layers[key](x) if key in scheme.layers else None
-        scores = attention.logits(scheme, q, k, context, context, content=content)
+        scores = attention.logits(scheme, q, k, context, context, content=scheme.content(key, x))
         acted = {"embed": scheme.embed(x, context), "logits": scores}
         digests[f"scheme {name} {structure}"] = digest(scheme.state_dict() | acted)
     for folder in sorted(Path("data").iterdir()):

@@ -26,4 +26,4 @@ def test_the_page_follows_from_the_code(gallery: ModuleType, tmp_path: Path) -> 
     gallery.write_page()
     assert (tmp_path / "gallery.md").read_text("utf-8") == (PAGES / "gallery.md").read_text("utf-8")
     assert sorted(path.stem for path in (PAGES / "gallery").iterdir()) == sorted(gallery.pictures())
-    assert set(position.names()) - set(gallery.drawable()) <= {"contextual", "forget", "path", "pope"}
+    assert set(position.names()) - set(gallery.drawable()) <= {"contextual", "forget", "path", "pope", "selective-rope"}

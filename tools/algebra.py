@@ -55,6 +55,13 @@ FORMULAS = {  # how the page writes what a terminal shows
     "basis I": "basis $I$",
     "channels i and i + K/2": "channels $i$ and $i + K/2$",
     "2 pi / 6": r"$2\pi/6$",
+    "b[u, d] = b[u + d]": "$b[u, d] = b[u + d]$",
+    "b[u, d] = b(d - u)": "$b[u, d] = b(d - u)$",
+    "b[d] = -m d": "$b[d] = -m d$",
+    "b[d] = -r1 log(1 + r2 d)": r"$b[d] = -r_1 \log(1 + r_2 d)$",
+    "(softplus q, 0) and (softplus k, 0)": r"$(\mu(q), 0)$ and $(\mu(k), 0)$ with $\mu$ the softplus",
+    "1 + (2/N)^(1/2) cos(pi (n + 1/2) / N)": r"$1 + \sqrt{2/N} \cos(\pi (n + \tfrac{1}{2}) / N)$",
+    "turned by delta": r"turned by $\delta$",
 }
 STEPS = (SCORES[2], SCORES[0])  # colours of the first and of the second generator
 

@@ -36,8 +36,9 @@ logit* for the others. [Draw an encoding](../guides/draw.md#what-a-score-is) def
 shown at initialisation. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their pictures
 show no pattern before training; `ape draw --run RUN --view training` shows a run of yours before and after.
 
-`shear` and `xpos` act only in causal attention, so later keys have no score. The scores of `contextual`, `forget` and
-`path` depend on the tokens between query and key. Positions alone do not determine them, so they have no picture.
+`shear` and `xpos` act only in causal attention, so later keys have no score. The scores of `contextual`, `forget`,
+`path`, `pope` and `selective-rope` depend on the content of tokens. Positions alone do not determine them, so they have
+no picture.
 """
 
 

@@ -281,8 +281,16 @@ def check_role(scheme: type[Scheme], role: Role, *, images: bool = False) -> Non
         raise RoleError(what, got=f"attention {where}", fix=fix)
 
 
-def check_without_encoder(attention_type: AttentionType) -> None:
-    """Check that a kind of attention acts in a model without an encoder. Raises `RoleError` if it does not."""
+def check_without_encoder(attention_type: AttentionType, scheme: type[Scheme] | None = None) -> None:
+    """Check that a kind of attention, and a scheme in a decoder-only model, act without an encoder.
+
+    Raises `RoleError` if one does not.
+    """
+    if scheme is not None and scheme.needs_encoder:
+        what = f"scheme {plugins.name_of(scheme)} acts only in a model with an encoder: {scheme.needs_encoder}"
+        raise RoleError(
+            what, got="a decoder-only model", fix="`model=encoder-decoder`, or another scheme (`ape schemes`)"
+        )
     if attention_type.mixes_queries:
         what = f"attention {attention_type.name} acts only in an encoder, and this model has none"
         raise RoleError(what, fix="`model=encoder-decoder` with encoder layers, or another `attention`")

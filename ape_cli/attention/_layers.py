@@ -224,12 +224,14 @@ class FeedForward(nn.Module):
 class KVCache:
     """Keys and values, [B, H, N, K] each, that an attention has already projected. They are unrotated.
 
-    If the layers of the scheme have modules, it also holds their output for the keys, [B, N, ...].
+    If the layers of the scheme have modules, it also holds their output for the keys, [B, N, ...], and the input of the
+    last call, which ends with the tokens that the next call may read (see `Scheme.inputs`).
     """
 
     def __init__(self) -> None:
         """Start with none."""
         self._parts: tuple[Tensor, ...] = ()  # keys, values, and content if there is any
+        self.inputs: Tensor | None = None  # [B, reach + N, D], with the N tokens of the last call
 
     @property
     def count(self) -> int:
@@ -245,9 +247,15 @@ class KVCache:
         return parts
 
     def move_to_end(self, lengths: Tensor) -> None:
-        """Move the tokens of each row, which come first, to the end. lengths: int64 [B], their number in each row."""
+        """Move the tokens of each row, which come first, to the end. lengths: int64 [B], their number in each row.
+
+        All tokens are those of a single call.
+        """
         rows = torch.arange(len(lengths), device=lengths.device)[:, None]
         index = (torch.arange(self.count, device=lengths.device) + lengths[:, None]) % self.count  # [B, N]
+        if self.inputs is not None:  # the last `reach` of each row, which begins with as many zeros
+            reach = self.inputs.shape[1] - self.count
+            self.inputs = self.inputs[rows, torch.arange(reach, device=lengths.device) + lengths[:, None]]
         k, v, *content = self._parts
         keys_values = (x.transpose(1, 2)[rows, index].transpose(1, 2) for x in (k, v))
         self._parts = (*keys_values, *(x[rows, index] for x in content))
@@ -306,7 +314,7 @@ class Attention(nn.Module):
         `past` holds the keys and values of the tokens before `memory`. They are attended to as well, and those of
         `memory` are appended. The keys of `context` cover both.
         """
-        q, k, v, context = self._projected(x, memory, scheme, context)
+        q, k, v, context = self._projected(x, memory, scheme, context, past)
         if past is not None:
             k, v, *content = past.extended(k, v, *(() if context.content is None else (context.content,)))
             context = context.with_content(content[0]) if content else context
@@ -324,7 +332,7 @@ class Attention(nn.Module):
         return self.attention_type.attend(scheme, q, k, identity, context, 0.0)
 
     def _projected(
-        self, x: Tensor, memory: Tensor, scheme: Scheme, context: AttentionContext
+        self, x: Tensor, memory: Tensor, scheme: Scheme, context: AttentionContext, past: KVCache | None = None
     ) -> tuple[Tensor, Tensor, Tensor, AttentionContext]:
         """Queries [B, H, M, K], keys and values [B, H, N, K], unrotated, and the context to attend in.
 
@@ -342,7 +350,11 @@ class Attention(nn.Module):
         else:
             q, k, v = *self._project(x, query), *self._project(memory, key), *self._project(memory, value)
         if self.key_in_scheme in scheme.layers:
-            context = context.with_content(scheme.layers[self.key_in_scheme](memory))
+            mask = None if context.keys is None else context.keys[:, context.keys.shape[1] - memory.shape[1] :]
+            inputs = scheme.inputs(self.key_in_scheme, memory, mask, None if past is None else past.inputs)
+            if past is not None:
+                past.inputs = inputs
+            context = context.with_content(scheme.layers[self.key_in_scheme](inputs))
         return q, k, v, context
 
     def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:

@@ -191,8 +191,8 @@ def _check_effect(attention_type: AttentionType, what: str, name: str, fix: str,
         (q, k, v), results = _vectors(_N if causal else _M), []
         for used in (scheme, none):
             context = _context(used, q.shape[2], causal=causal, mask=mask)
-            if "decoder_0" in used.layers:
-                context = context.with_content(used.layers["decoder_0"](torch.ones(_B, _N, _H * _K)))
+            content = used.content("decoder_0", torch.ones(_B, _N, _H * _K))
+            context = context if content is None else context.with_content(content)
             results.append(attention_type.attend(used, q, k, v, context, 0.0))
         if not float((results[0] - results[1]).detach().abs().max()) >= _LEAST:
             where = f"{' in a decoder' * causal}{' with padding' * (mask is not None)}"

@@ -117,7 +117,9 @@ def schemes(
         tick = ticker()
         for entry in lines:
             tick(f"measuring {entry['scheme']}")
-            chosen = None if names is None and position.load(entry["scheme"]).causal_only else model
+            cls = position.load(entry["scheme"])
+            # the table of all schemes has each in a model where it acts
+            chosen = None if names is None and (cls.causal_only or cls.needs_encoder) else model
             entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], chosen))
     if algebra:
         add_algebra(lines)

@@ -165,7 +165,7 @@ def locality(config: Config) -> float:
     rate = float(default if config.decay is None else config.decay)
     attention.check(attention_type, scheme, rate)
     if config.decoder_only:
-        attention.check_without_encoder(attention_type)
+        attention.check_without_encoder(attention_type, scheme)
     else:
         attention.check_role(scheme, "encoder", images=isinstance(config, ImageConfig))
     return rate

@@ -39,7 +39,8 @@ class DecoderOnly(SequenceModel):
     `sides`, whether a learned vector tells source and target apart; `dropout`, `branches_only`, `positions_scale`,
     `attention_type` and `generator`, as for `Transformer`.
 
-    Raises `UsageError` if the kind of attention cannot take the scheme, or mixes queries, so that it would look ahead.
+    Raises `UsageError` if the kind of attention cannot take the scheme, or mixes queries, so that it would look ahead,
+    and if the scheme needs an encoder.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class DecoderOnly(SequenceModel):
     ) -> None:
         """Create the layers and draw their weights."""
         super().__init__(scheme, attention_type, ids, dropout, branches_only, positions_scale)
-        attention.check_without_encoder(self.attention_type)
+        attention.check_without_encoder(self.attention_type, type(scheme))
         d = scheme.shape.d_model
         self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target
         widths = [d_ff] * layers if isinstance(d_ff, int) else d_ff

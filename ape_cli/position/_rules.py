@@ -153,7 +153,7 @@ def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -
         yield _Call("decay", _called(scheme, "decay", q_at, k_at), "B|1 1 M N", here, _AXES)
         key = scheme.attach("decoder", 0)
         try:
-            content = scheme.layers[key](tokens) if key in scheme.layers else None
+            content = scheme.content(key, tokens)
         except (Exception, SystemExit) as error:
             raise user_parts.failed(scheme, "layer", error) from error
         scores = _called(scheme, "logits", queries, keys, content, AttentionPair(q_at, k_at))

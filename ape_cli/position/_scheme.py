@@ -106,6 +106,8 @@ class Scheme(nn.Module):
     source: ClassVar[str] = "not named"  # the publication
     # why it acts only in the causal attention of a decoder; empty if it acts everywhere
     causal_only: ClassVar[str] = ""
+    # why it acts only in a model with an encoder; empty if it also acts in a decoder-only model
+    needs_encoder: ClassVar[str] = ""
     real_positions: ClassVar[bool] = False  # whether positions may be floats, as in interpolation
     # whether it stalls a GPU to read positions that differ between rows, so that such steps cannot be recorded there
     waits_for_positions: ClassVar[bool] = False
@@ -214,15 +216,38 @@ class Scheme(nn.Module):
 
         It is called once for each attention: `role` is "encoder", "decoder" or "cross", and `index` is the number of
         the layer in its stack. In each forward pass, the module maps the tokens that the keys are projected from,
-        [B, N, D], to the `content` of `logits`, [B, N, ...].
+        [B, N, D], to the `content` of `logits`, [B, N, ...]. It maps each token alone, unless it has an attribute
+        `reach`: the number of tokens before a token that it reads too. Then it is called with [B, reach + N, D], where
+        zeros take the place of padding and of what is before the first token, and returns the content of the last N.
         """
         return None
+
+    def inputs(self, key: str, x: Tensor, mask: Tensor | None = None, before: Tensor | None = None) -> Tensor:
+        """What the module of a layer is called with: tokens, after as many earlier ones as it reads (its `reach`).
+
+        x: [B, N, D]; mask: bool [B, N], True for tokens; before: [B, L, D], the inputs for the tokens before x, or None
+        if there are none -> [B, reach + N, D]
+        """
+        reach = getattr(self.layers[key], "reach", 0)
+        if not reach:
+            return x
+        x = x if mask is None else x.masked_fill(~mask[..., None], 0.0)
+        before = x.new_zeros(x.shape[0], reach, x.shape[2]) if before is None else before[:, before.shape[1] - reach :]
+        return torch.cat([before, x], dim=1)
+
+    def content(self, key: str, x: Tensor, mask: Tensor | None = None) -> Tensor | None:
+        """The `content` of `logits` for tokens, all at once. `key`: of a layer, which `attach` returns.
+
+        x: [B, N, D], mask: bool [B, N] -> [B, N, ...], or None if the layer has no module
+        """
+        return self.layers[key](self.inputs(key, x, mask)) if key in self.layers else None
 
     def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor | None:
         """The hook for scores that depend on content. They replace (q k) / √K, so they include the scaling.
 
         - `q`: [B, H, M, K] and `k`: [B, H, N, K], both unrotated.
-        - `content`: [B, N, ...], the output of the module from `layer` for the keys; None without a module.
+        - `content`: [B, N, ...], the output of the module from `layer` for the keys (see the method `content`); None
+          without a module.
         - `pair`: the contexts of queries and keys, and the mask. In causal self-attention, the M queries are the last
           M of the N keys.
 
@@ -234,7 +259,7 @@ class Scheme(nn.Module):
         """The `content` of `logits`. Raises `UsageError` if it was not given."""
         if content is None:
             what = f"the scores of {self.name} need the output of its layer's module"
-            fix = 'attention.logits(…, content=scheme.layers[scheme.attach("decoder", 0)](x))'
+            fix = 'attention.logits(…, content=scheme.content(scheme.attach("decoder", 0), x))'
             raise UsageError(what, got="no `content`", fix=fix)
         return content
 

@@ -70,7 +70,14 @@ class Forget(Scheme):
 
         q: [B, H, M, K], k: [B, H, N, K]; content: the log-gates of the keys, [B, N, H] -> [B, H, M, N]
         """
-        content = self.required(content)
-        until = content.cumsum(dim=1).transpose(1, 2)  # [B, H, N], the log-gates up to each token
-        path = until[:, :, k.shape[2] - q.shape[2] :, None] - until[:, :, None, :]
+        path = sums_between(self.required(content), q.shape[2])
         return (q * q.shape[-1] ** -0.5 @ k.mT + path).to(q.dtype)
+
+
+def sums_between(log_gates: Tensor, count: int) -> Tensor:
+    """The sums d of log-gates, from the token after each key up to each query. The queries are the last M tokens.
+
+    log_gates: [B, N, H], float32 or float64; count: M -> [B, H, M, N]
+    """
+    until = log_gates.cumsum(dim=1).transpose(1, 2)  # [B, H, N], the log-gates up to each token
+    return until[:, :, until.shape[2] - count :, None] - until[:, :, None, :]

@@ -11,9 +11,13 @@ head of each layer. $H_t$ is a reflection, and thus orthogonal, only in the limi
 projection. As in the authors' release, $w$ is a projection of $x$ of low rank (`rank`), and $\beta$ starts near 1. A
 locality bias multiplies the scores, as in every scheme.
 
-Deviations: the source passes $w$ through a short convolution over three tokens before normalising it. The convolution
-is left out, because the module of a layer sees each token alone, so that tokens can be added one by one. The forget
-gates of the variant PaTH-FoX are not included; the scheme `forget` has them.
+Two parts of the source are options. With `convolution`, $w$ passes through a causal convolution of this size over the
+tokens and a SiLU before it is normalised, in each channel by itself and without a bias; the release uses size 3. With
+`forget`, the sum of log-gates of the scheme `forget` is added to the logit, after the scaling (PaTH-FoX). Its gates
+start as there.
+
+Deviations: both parts are off by default, while the release's layer has the convolution. The release adds log-gates
+before the scaling, so that its gates are the $\sqrt{K}$-th roots of those here.
 
 There is no loop over tokens. With $v = \sqrt{\beta} w$, $H = I - v v^\top$. For a block of $C$ tokens, let $V$ have
 their $v$ as rows, let $L$ be the part of $V V^\top$ below the diagonal, and $T = (I + L)^{-1}$ (the UT transform,
@@ -41,7 +45,9 @@ from torch.nn import functional
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import AttentionPair, Role, Scheme, Shape
+from ape_cli.position._convolution import ShortConvolution, check_size
 from ape_cli.position._rotation import wide
+from ape_cli.position.forget import Gates, sums_between
 
 _START = 0.02  # standard deviation of the weights of beta at the start
 _RANK = 32  # the usual rank, that of the authors' release
@@ -53,37 +59,52 @@ _ALONE, _BLOCK = 64, 32
 class Householder(nn.Module):
     """The vectors v = sqrt(beta) w of tokens, one for each head.
 
-    Arguments: `d_model`, channels of a token; `heads`, their number; `rank`, of the projection to w.
+    Arguments: `d_model`, channels of a token; `heads`, their number; `rank`, of the projection to w; `size`, of the
+    convolution in tokens, 0 for none; `forget`, whether tokens also have forget gates.
     """
 
-    def __init__(self, d_model: int, heads: int, rank: int) -> None:
+    def __init__(self, d_model: int, heads: int, rank: int, size: int = 0, *, forget: bool = False) -> None:
         """Draw the weights."""
         super().__init__()
-        self.heads = heads
+        self.heads, self.reach = heads, max(size - 1, 0)
         self.w = nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, d_model, bias=False))
         self.beta = nn.Linear(d_model, heads)
         nn.init.normal_(self.beta.weight, std=_START)
         nn.init.zeros_(self.beta.bias)
+        self.convolution = ShortConvolution(d_model, size) if size else None
+        self.gates = Gates(d_model, heads) if forget else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """v of each token. [B, N, D] -> [B, N, H, K], float32 or float64"""
+        """v of the N last tokens, and then their log-gates, if there are gates.
+
+        [B, reach + N, D] -> [B, N, H, K] or [B, N, H, K + 1], float32 or float64
+        """
         x = x.to(self.beta.weight.dtype)  # the scheme alone may have weights of 16 bits
-        w = functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
+        w, x = wide(self.w(x)), x[:, self.reach :]
+        w = w if self.convolution is None else functional.silu(self.convolution(w))
+        w = functional.normalize(w.unflatten(-1, (self.heads, -1)), dim=-1)
         # the root of beta by its logarithm, so that its gradient stays finite as beta goes to 0
         root = ((math.log(2) + functional.logsigmoid(wide(self.beta(x)))) / 2).exp()
-        return w * root[..., None]
+        v = w * root[..., None]
+        return v if self.gates is None else torch.cat([v, self.gates(x)[..., None]], dim=-1)
 
 
 class Path(Scheme):
     """Scores through the product of the Householder-like matrices between key and query.
 
-    Argument: `rank`, of the projection to the vectors of the matrices; 0 for 32, or the width of a narrower model.
-    Raises `UsageError` if it is above the width.
+    Arguments: `rank`, of the projection to the vectors of the matrices; 0 for 32, or the width of a narrower model;
+    `convolution`, the number of tokens that a vector is made of; 0 for no convolution; `forget`, whether scores get the
+    log-gates between key and query. Raises `UsageError` for a rank above the width or a negative number.
     """
 
     relative = True
     causal_only = "the matrices between a key and a query are defined only for keys up to the query"
-    option_help: ClassVar[dict[str, str]] = {"rank": "Rank of the projection to the vectors w; 0 for at most 32."}
+    variants = ({"convolution": 3, "forget": True},)
+    option_help: ClassVar[dict[str, str]] = {
+        "rank": "Rank of the projection to the vectors w; 0 for at most 32.",
+        "convolution": "Tokens in the causal convolution of w; 0 for none, 3 as in the source.",
+        "forget": "Whether scores get the log-gates between key and query (PaTH-FoX).",
+    }
     synonyms = ("householder", "path-attention")
     source = "Yang et al. 2025, arXiv:2505.16381, sections 2 and 3"
     unique = False  # positions are not read, only the order of the tokens
@@ -91,27 +112,31 @@ class Path(Scheme):
     memory = "H L^2"
     extrapolation = "good"
 
-    def __init__(self, shape: Shape, rank: int = 0) -> None:
-        """Check the option."""
+    def __init__(self, shape: Shape, rank: int = 0, convolution: int = 0, forget: bool = False) -> None:
+        """Check the options."""
         super().__init__(shape)
         if not 0 <= rank <= shape.d_model:
             allowed = f"1 to {shape.d_model}, the width of the model; 0 for the usual rank"
             raise UsageError("bad rank", got=rank, allowed=allowed, fix="the source's release uses 32")
-        self.rank = rank or min(_RANK, shape.d_model)
+        check_size(convolution, usual=3)
+        self.rank, self.size, self.forget = rank or min(_RANK, shape.d_model), convolution, forget
 
     def layer(self, role: Role, index: int) -> Householder:
         """The vectors of a layer."""
-        return Householder(self.shape.d_model, self.shape.heads, self.rank)
+        return Householder(self.shape.d_model, self.shape.heads, self.rank, self.size, forget=self.forget)
 
     def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor:
-        """q H ... H k / sqrt(K), in the dtype of the queries.
+        """q H ... H k / sqrt(K), and the log-gates if there are gates, in the dtype of the queries.
 
-        q: [B, H, M, K], k: [B, H, N, K]; content: v of the keys, [B, N, H, K] -> [B, H, M, N]
+        q: [B, H, M, K], k: [B, H, N, K]; content: of the keys, [B, N, H, K] or [B, N, H, K + 1] -> [B, H, M, N]
         """
         content = self.required(content)
+        v = content[..., : k.shape[3]].transpose(1, 2)
         with torch.autocast(q.device.type, enabled=False):
             block = _ALONE if k.shape[2] <= _ALONE else _BLOCK
-            return through_path(wide(q) * q.shape[-1] ** -0.5, wide(k), content.transpose(1, 2), block).to(q.dtype)
+            scores = through_path(wide(q) * q.shape[-1] ** -0.5, wide(k), v, block)
+            scores = scores + sums_between(content[..., -1], q.shape[2]) if self.forget else scores
+            return scores.to(q.dtype)
 
 
 def through_path(q: Tensor, k: Tensor, v: Tensor, block: int = _BLOCK) -> Tensor:

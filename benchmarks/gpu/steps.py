@@ -50,7 +50,7 @@ KEY = [
     ("t5", "reverse", None),
     ("transformer-xl", "reverse", None),
 ]
-DECODER = ["none", "rope", "fire", "forget", "contextual", "path"]  # on reverse
+DECODER = ["none", "rope", "fire", "forget", "contextual", "path", "selective-rope"]  # on reverse
 TOGETHER = (1, 2, 4, 8)
 
 

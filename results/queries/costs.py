@@ -9,7 +9,8 @@ from typing import Any
 from results.plans import ROOT
 
 SHAPES = ("paper, d=512, batch 64", "paper, d=512, batch 16", "small, d=128, batch 64")
-READS = {"tree": "tree(2)", "orthogonal-tree": "tree(2)", "orthogonal-grid": "grid(2)", "orthogonal": "seq*tree(2)"}
+TREES = ("tree", "tree-distance", "tree-learned", "tree-path", "wire", "orthogonal-tree")
+READS = {**dict.fromkeys(TREES, "tree(2)"), "orthogonal-grid": "grid(2)", "orthogonal": "seq*tree(2)"}
 
 
 @cache

@@ -104,7 +104,7 @@ def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> N
         sizes.clear()
 
 
-@pytest.mark.parametrize("name", ["forget", "contextual", "path"])
+@pytest.mark.parametrize("name", ["forget", "contextual", "path", "selective-rope"])
 def test_scores_of_content_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values and gradients of a layer, with the content of the keys that a block sees."""
     generator = torch.Generator().manual_seed(4)

@@ -75,10 +75,11 @@ def test_every_scheme(name: str) -> None:
     at = at if width == 1 else torch.stack([at] * width, -1)
     x = torch.randn(1, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     weights = [*scheme.parameters(), *layers.parameters()]
+    source = scheme.context(at) if scheme.needs_encoder else None
 
     def results(begin: int, keys: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """The results of the last three tokens, and the gradients of all weights."""
-        here = scheme.context(at[:, begin:], keys, causal=True)
+        here = scheme.context(at[:, begin:], keys, True, source)
         context, y = AttentionContext.of(scheme, here, here), x[:, begin:]
         for layer in layers:
             y = layer(y, y, scheme, context)
@@ -95,9 +96,8 @@ def test_blocks_of_long_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of queries, some of which have no query with a key, are as the whole."""
     for name in ("orthogonal-seq", "t5", "forget", "contextual"):
         scheme = scheme_of(name)
-        content = None
-        if key := scheme.attach("decoder", 0) if name == "forget" else "":
-            content = scheme.layers[key].double()(torch.randn(ROWS, N, D, dtype=torch.float64))
+        key = scheme.attach("decoder", 0)
+        content = scheme.double().content(key, torch.randn(ROWS, N, D, dtype=torch.float64))
         here = scheme.context(torch.arange(1, N + 1)[None], KEYS, causal=True)
         context = AttentionContext.of(scheme, here, here)
         context = context if content is None else context.with_content(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from ape_cli.position import AttentionPair, Context, Role, Scheme, Side
 from ape_cli.position._powers import Ring
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
+from ape_cli.structure import Tree
 
 
 def matrix(*rows: list[float]) -> Tensor:
@@ -88,6 +90,21 @@ MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
     ("forget", {}, "seq", "paths of tokens", f"{CONTENT}, unipotent", "path product", True),
     ("path", {}, "seq", "paths of tokens", f"{CONTENT}, elliptic and hyperbolic", "path product", True),
     ("contextual", {}, "seq", "paths of tokens", "none", "affine", False),
+    (
+        "path",
+        {"forget": True},
+        "seq",
+        "paths of tokens",
+        f"{CONTENT}, elliptic and hyperbolic and unipotent",
+        PRODUCT,
+        True,
+    ),
+    ("selective-rope", {}, "seq", "paths of tokens", f"{CONTENT}, elliptic", "path product", True),
+    ("pope", {}, "seq", "paths of tokens", "none", "affine", False),
+    ("tree-distance", {}, "tree(3)", "F_3", "none", "relative", True),
+    ("tree-learned", {}, "tree(2)", "F_2", "none", "shift", False),
+    ("tree-learned", {"depth": 2}, "tree(2)", "F_2", "none", "shift", False),  # steps that cannot be undone
+    ("wire", {}, "tree(2)", "F_2", "none", "alone", False),
 ]
 
 
@@ -165,6 +182,29 @@ def test_schemes_of_other_kinds_are_recognised() -> None:
     assert len(roots) == 5  # the vectors span five dimensions
     assert (roots**5 - 1).abs().max() < 1e-9
     assert (roots[:, None] - roots[None]).abs().add(torch.eye(5)).min() > 0.5  # all five roots of one
+
+
+class Turned(Scheme):
+    """Adds a fixed vector, turned at each step down a tree, by an angle and in planes of the branch."""
+
+    structures = ("tree(k)",)
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        free = torch.randn(2, 32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        left, right = torch.linalg.matrix_exp(free - free.mT)
+        vectors = {1: torch.ones(32).double()}
+        for heap in range(2, int(context.positions.max()) + 1):
+            vectors[heap] = (right if heap % 2 else left) @ vectors[heap // 2]
+        return x + torch.stack([vectors[heap] for heap in context.positions[0].tolist()])
+
+
+def test_a_representation_on_nodes_is_found() -> None:
+    found = action_of(Turned(replace(shape(), structure=Tree(2))))
+    assert found.law == "shift"
+    assert found.error < LIMIT
+    assert found.steps is not None
+    assert spectrum_of(found.steps.flatten(0, 1)).kind == "elliptic"
+    assert (found.commutator or 0.0) > 0.1
 
 
 class Terms(Scheme):

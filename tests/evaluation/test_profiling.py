@@ -18,8 +18,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", position.names())
 def test_a_step_reaches_every_parameter(name: str) -> None:
     for model in ("encoder-decoder", "decoder"):
-        if model == "decoder" or not position.load(name).causal_only:
-            step = profiling._Step(name, structure.example(position.load(name).structures[0]), model)
+        kind = position.load(name)
+        if not (kind.needs_encoder if model == "decoder" else kind.causal_only):
+            step = profiling._Step(name, structure.example(kind.structures[0]), model)
             step.seconds()
             assert step.inputs[0].shape == ((3, 14) if model == "decoder" else (3, 7))
             used = [p.grad is not None for name, p in step.model.named_parameters()]

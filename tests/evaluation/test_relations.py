@@ -14,8 +14,10 @@ from ape_cli.cli import app
 from ape_cli.evaluation.algebra import RELATIONS
 from ape_cli.evaluation.algebra.action import LIMIT
 from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, planes
+from ape_cli.evaluation.algebra.relations_of_trees import mirrored
 from ape_cli.position import Scheme
 from ape_cli.position._operators import exponential, skew, skew_of
+from ape_cli.structure import Tree
 
 NAMES = [f"{relation.special.label} in {relation.general.label}" for relation in RELATIONS]
 
@@ -44,9 +46,16 @@ OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
 }
 
 
-# Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
-# 1e-6 by which the divisor is increased.
-IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
+# Parameters that have no effect: what they multiply is 0, a gate is open whatever they add, or, for the threshold of
+# FIRE, its logarithm is below the 1e-6 by which the divisor is increased.
+MATRICES = {"w.0.weight", "w.1.weight", "beta.weight"}
+IDLE = {
+    ("none", "path"): MATRICES,
+    ("forget", "path forget=true"): MATRICES,
+    ("path", "path forget=true"): {"gates.project.weight"},
+    ("rope learned=true interleaved=false", "selective-rope bias=true"): {"project.0.weight", "convolution.weight"},
+    ("alibi", "fire"): {"multiplier"},
+}
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
@@ -73,6 +82,31 @@ def test_each_relation_fails_if_a_parameter_is_changed(relation: Relation) -> No
     for name in names:
         if not any(name.endswith(idle) for idle in IDLE.get(key, ())):
             assert relation.difference(changed(name)) > 1e-3, name
+
+
+def test_what_reads_left_and_right_or_the_place_of_twins() -> None:
+    """The exchanges of nodes count where an encoding reads them; so does what is below two isomorphic siblings."""
+    mirror = next(r for r in RELATIONS if r.special.label == "tree-distance on the mirrored tree")
+    twins = next(r for r in RELATIONS if r.special.places.endswith("exchanged"))
+    for name, options, relations in (
+        ("orthogonal-tree", {}, (mirror, twins)),
+        ("wire", {"features": "eigenvectors"}, (mirror, twins)),
+        ("tree-distance", {}, (twins,)),
+        ("tree-path", {}, (twins,)),
+    ):
+        scheme = ConfiguredScheme(name, options, "tree(2)")
+        for relation in relations:
+            assert replace(relation, special=scheme, general=scheme).difference() > 1e-3, name
+    for name in ("tree", "tree-learned"):
+        scheme = ConfiguredScheme(name, {}, "tree(2)")
+        assert replace(mirror, special=scheme, general=scheme, compared="vectors").difference() > 1e-3, name
+
+
+def test_nodes_of_the_mirrored_tree() -> None:
+    """1, then 3 2, then 7 6 5 4. In trees of three branches, 1, then 4 3 2, then 13 ... 5."""
+    for branching, expected in ((2, [1, 3, 2, 7, 6, 5, 4]), (3, [1, 4, 3, 2, 13, 12, 11])):
+        nodes = torch.arange(1, 8)
+        assert mirrored(Tree(branching), nodes).tolist() == expected
 
 
 run = CliRunner().invoke

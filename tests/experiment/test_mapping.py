@@ -77,7 +77,7 @@ def test_what_acts_is_allowed(words: Dataset, trees: Dataset, grids: Dataset) ->
         if not any(pattern in kind.structures for pattern in ("seq", "*")):
             continue
         if not position.reads_positions(position.make(scheme, 32, 4, structure="seq", max_size=20)):
-            assert scheme in {"none", "contextual", "forget", "path"}
+            assert scheme in {"none", "contextual", "forget", "path", "selective-rope"}
             continue
         for model in ("encoder-decoder", "decoder"):
             for positions in ("randomised", *(["coupled"] if model == "decoder" else [])):

@@ -56,6 +56,19 @@ offsets near the query left out
   _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - maximum - 1), near], dim=1)
   + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - maximum - 1)
+steps of a group that cannot be undone
+  on_embeddings  evaluation/test_algebra.py::test_the_map_of_all_schemes
+  - errors += [error, fitted(after[1], {1: before})[1]]
+  + errors.append(error)
+operators that change with the other nodes taken for those of a path
+  on_queries_and_keys  evaluation/test_algebra.py::test_the_map_of_all_schemes
+  - if (changed := _by_others(scheme)) > LIMIT:
+  -     return Action(ALONE, changed)
+  + assert _by_others(scheme) >= 0
+a tree mirrored from its second level on
+  mirrored  evaluation/test_relations.py::test_nodes_of_the_mirrored_tree
+  - tree.level_start(level) + tree.level_start(level + 1) - 1 - nodes
+  + tree.level_start(level) + (nodes - tree.level_start(level) ^ 1)
 an operator on directions that no vector reaches
   fitted  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - axes[size > _SPAN * size[0]]
@@ -89,7 +102,7 @@ sinusoids that turn the other way
   - -frequencies(special.shape.d_model, special.base)
   + frequencies(special.shape.d_model, special.base)
 slopes of ALiBi counted from zero, as a bias on keys
-  _slopes  evaluation/test_relations.py::test_each_relation_holds
+  slopes  evaluation/test_relations.py::test_each_relation_holds
   - range(1, heads + 1)
   + range(heads)
 """)

@@ -6,25 +6,25 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 the forget gate of the key counts
-  Forget.logits  position/test_forget.py::test_gates_of_one_half_by_hand
+  sums_between  position/test_forget.py::test_gates_of_one_half_by_hand
   - until[:, :, None, :]
-  + (until - content.transpose(1, 2))[:, :, None, :]
+  + (until - log_gates.transpose(1, 2))[:, :, None, :]
 far keys favoured instead of forgotten
   Forget.logits  position/test_forget.py::test_weights_of_another_implementation
   - q * q.shape[-1] ** -0.5 @ k.mT + path
   + q * q.shape[-1] ** -0.5 @ k.mT - path
 log-gates added up in bfloat16
   Forget.logits  position/test_forget.py::test_a_long_sum_keeps_its_digits_in_bfloat16
-  - content.cumsum(dim=1)
-  + content.to(q.dtype).cumsum(dim=1)
+  - sums_between(self.required(content), q.shape[2])
+  + sums_between(self.required(content).to(q.dtype), q.shape[2])
 queries taken for the first keys instead of the last (forget)
-  Forget.logits  position/test_causal.py::test_it_behaves_in_causal_attention
-  - until[:, :, k.shape[2] - q.shape[2] :, None]
-  + until[:, :, : q.shape[2], None]
+  sums_between  position/test_causal.py::test_it_behaves_in_causal_attention
+  - until[:, :, until.shape[2] - count :, None]
+  + until[:, :, :count, None]
 all heads forget alike
-  Forget.logits  position/test_forget.py::test_scores_derived_again
-  - content.cumsum(dim=1)
-  + content[..., :1].expand_as(content).cumsum(dim=1)
+  sums_between  position/test_forget.py::test_scores_derived_again
+  - log_gates.cumsum(dim=1)
+  + log_gates[..., :1].expand_as(log_gates).cumsum(dim=1)
 gates added up instead of their logarithms
   Gates.forward  position/test_forget.py::test_scores_derived_again
   - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
@@ -98,12 +98,12 @@ beta between 0 and 1, so that no matrix reflects
   + functional.logsigmoid(wide(self.beta(x)))
 vectors of any length
   Householder.forward  position/test_path.py::test_vectors_of_a_layer
-  - functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
-  + wide(self.w(x)).unflatten(-1, (self.heads, -1))
+  - functional.normalize(w.unflatten(-1, (self.heads, -1)), dim=-1)
+  + w.unflatten(-1, (self.heads, -1))
 vectors normalised over all heads together
   Householder.forward  position/test_path.py::test_vectors_of_a_layer
-  - functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
-  + functional.normalize(wide(self.w(x)), dim=-1).unflatten(-1, (self.heads, -1))
+  - functional.normalize(w.unflatten(-1, (self.heads, -1)), dim=-1)
+  + functional.normalize(w, dim=-1).unflatten(-1, (self.heads, -1))
 the root of a beta that was rounded to 0
   Householder.forward  position/test_path.py::test_extreme_betas_stay_finite
   - ((math.log(2) + functional.logsigmoid(wide(self.beta(x)))) / 2).exp()
@@ -140,4 +140,60 @@ PoPE with angles in float32, wrong at far positions
   Pope._angles  position/test_pope.py::test_a_shift_of_all_positions_changes_nothing
   - positions[:, None, :, None] * step
   + positions[:, None, :, None] * step.float()
+a convolution that looks ahead
+  ShortConvolution.forward  position/test_path.py::test_vectors_and_gates_with_a_convolution
+  - x[:, at : at + count]
+  + x[:, size - 1 - at : size - 1 - at + count]
+no SiLU after the convolution
+  Householder.forward  position/test_path.py::test_weights_of_another_implementation_with_convolution_and_gates
+  - functional.silu(self.convolution(w))
+  + self.convolution(w)
+a SiLU before the convolution
+  Householder.forward  position/test_path.py::test_weights_of_another_implementation_with_convolution_and_gates
+  - functional.silu(self.convolution(w))
+  + self.convolution(functional.silu(w))
+the betas and gates of earlier tokens
+  Householder.forward  position/test_path.py::test_vectors_and_gates_with_a_convolution
+  - x[:, self.reach :]
+  + x[:, : x.shape[1] - self.reach]
+the gates of PaTH-FoX left out
+  Path.logits  models/test_decoder.py::test_the_model_is_the_plain_one
+  - scores + sums_between(content[..., -1], q.shape[2])
+  + scores
+the angle of the key counts, and not that of the query
+  SelectiveRope.logits  position/test_selective_rope.py::test_quarter_turns_by_hand
+  - self.required(content).double().cumsum(dim=1)
+  + (self.required(content).double().cumsum(dim=1) - content.double())
+angles not added up
+  SelectiveRope.logits  position/test_selective_rope.py::test_scores_of_another_implementation
+  - self.required(content).double().cumsum(dim=1)
+  + self.required(content).double()
+keys turned the other way
+  SelectiveRope.logits  position/test_selective_rope.py::test_quarter_turns_by_hand
+  - rotate_halves(k, Rotations(angle, turns))
+  + rotate_halves(k, Rotations(-angle))
+angles added up in float32
+  SelectiveRope.logits  position/test_selective_rope.py::test_a_long_row_keeps_its_digits
+  - self.required(content).double()
+  + self.required(content)
+queries taken for the first keys instead of the last (selective-rope)
+  SelectiveRope.logits  position/test_causal.py::test_it_behaves_in_causal_attention
+  - k.shape[2] - q.shape[2]
+  + 0
+the layer's input not divided by its length
+  Angles.forward  position/test_selective_rope.py::test_scores_of_another_implementation
+  - (x * (x.square().sum(-1, keepdim=True) + _EPSILON).rsqrt()).flatten(-2)
+  + x.flatten(-2)
+the phase gate before the bias
+  Angles.forward  position/test_selective_rope.py::test_scores_of_another_implementation
+  - phi * wide(self._linear(self.gate, x)).sigmoid()[..., None]
+  + (phi - wide(self.bias).exp()) * wide(self._linear(self.gate, x)).sigmoid()[..., None] + wide(self.bias).exp()
+the bias of the angles without its exponential
+  Angles.forward  position/test_selective_rope.py::test_angles_derived_again
+  - phi + wide(self.bias).exp()
+  + phi + wide(self.bias)
+angles of all pairs alike
+  Angles.forward  position/test_selective_rope.py::test_scores_of_another_implementation
+  - phi * frequencies(2 * phi.shape[-1], self.base, phi.device).to(phi.dtype)
+  + phi
 """)

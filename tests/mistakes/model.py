@@ -122,8 +122,20 @@ padding before a source that is attended to
   + replace(AttentionContext.of(self.scheme, new, keys), causal=False, keys=None)
 kept keys moved to another place than their positions
   KVCache.move_to_end  models/test_decoder.py::test_the_model_is_the_plain_one
-  - lengths[:, None]
-  + lengths[:, None] + 1
+  - torch.arange(self.count, device=lengths.device) + lengths[:, None]
+  + torch.arange(self.count, device=lengths.device) + lengths[:, None] + 1
+the last tokens of all rows together read after a prefix, instead of those of each
+  KVCache.move_to_end  position/test_layers.py::test_what_a_window_reads_by_hand
+  - torch.arange(reach, device=lengths.device) + lengths[:, None]
+  + torch.arange(reach, device=lengths.device) + self.count + 0 * lengths[:, None]
+the tokens before a token that is added forgotten
+  Attention._projected  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
+  - None if past is None else past.inputs
+  + None
+padding read by the module of a layer
+  Scheme.inputs  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
+  - x if mask is None else x.masked_fill(~mask[..., None], 0.0)
+  + x
 layers whose own weights are all the same
   Scheme.attach  position/test_layers.py::test_each_layer_has_weights_of_its_own
   - 1 + len(self.layers)

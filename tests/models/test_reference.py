@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from ape_cli.structure import Seq
 D, H, K, IDS = 16, 2, 8, 12
 
 
-def net(name: str, decay: float, dropout: float = 0.0, **options: str) -> Transformer:
+def net(name: str, decay: float, dropout: float = 0.0, **options: Any) -> Transformer:
     generator = torch.Generator().manual_seed(4)
     scheme = position.make(name, D, H, max_size=3, decay=decay, generator=generator, **options)
     made = Transformer(
@@ -48,10 +49,15 @@ def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int
     if scheme.structures != ("tree(k)",):
         return abs(x - y)
     a, b = path(x), path(y)
-    shared = 0
-    while shared < min(len(a), len(b)) and a[shared] == b[shared]:
-        shared += 1
-    return len(a) + len(b) - 2 * shared
+    return len(a) + len(b) - 2 * shared(a, b)
+
+
+def shared(a: list[int], b: list[int]) -> int:
+    """The number of branches at the start of two paths that are the same."""
+    count = 0
+    while count < min(len(a), len(b)) and a[count] == b[count]:
+        count += 1
+    return count
 
 
 def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str = "query") -> Tensor:
@@ -68,7 +74,7 @@ def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str 
         return identity
     if scheme.name == "lie":
         return torch.linalg.matrix_exp(sum(p * (a - a.T) for p, a in zip(at, scheme.free[:, head], strict=True)))
-    if scheme.name in ("rope", "xpos", "axial-rope", "mixed-rope"):
+    if scheme.name in ("rope", "xpos", "axial-rope", "mixed-rope", "wire"):
         for i in range(K // 2):
             c, s = (size(scheme, at, i, side) * f(angle(scheme, at, head, i)) for f in (math.cos, math.sin))
             identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
@@ -81,7 +87,20 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
         return at[pair // 2] * 100 ** (-(pair % 2) / 2)
     if scheme.name == "mixed-rope":
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
+    if scheme.name == "wire":
+        return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.tree))
     return at * 10_000 ** (-2 * pair / K)
+
+
+def spectral(heap: int, tree: list[int]) -> Tensor:
+    """The entries at a node of the eigenvectors of D - A that do not vanish at the root, which is positive."""
+    joined = torch.tensor([[float(x // 2 == y or y // 2 == x) for y in tree] for x in tree], dtype=torch.float64)
+    vectors = torch.linalg.eigh(joined.sum(1).diag() - joined)[1]  # no eigenvalue of the tree is repeated
+    seen = [v * v[0].sign() for v in vectors.T[1:] if abs(v[0]) > 1e-9]
+    found = torch.zeros(8, dtype=torch.float64)
+    for i, v in enumerate(seen if heap in tree else []):
+        found[i] = v[tree.index(heap)]
+    return found
 
 
 def size(scheme: position.Scheme, at: int | list[int], pair: int, side: str) -> float:
@@ -104,6 +123,14 @@ def of_offset(scheme: position.Scheme, offset: int, head: int) -> Tensor | float
         x = (1 + scheme.c * abs(offset)).log() / ((1 + scheme.c * 512).log() + 1e-6)
         return scheme.out_w[head] @ (scheme.w * x + scheme.b).clamp(min=0) + scheme.out_b[head]
     return 0.0
+
+
+def of_nodes(scheme: position.Scheme, at: int, of: int, head: int, place: str) -> Tensor:
+    """The term of schemes whose term depends on the steps up and down between two nodes."""
+    a, b = path(at), path(of)
+    up, down = len(a) - shared(a, b), len(b) - shared(a, b)
+    kind = up + down if scheme.name == "tree-distance" else 4 * up + down  # up to 3 steps each
+    return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, kind]
 
 
 def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
@@ -144,16 +171,46 @@ def scores_of_content(
         terms = [q @ e[b] + (p - b) * (q @ (e[b + 1] - e[b])) for p, b in zip(places, below, strict=True)]
         return [product + term / K**0.5 for product, term in zip(products, terms, strict=True)]
     module = scheme.layers[key]
+    if scheme.name == "selective-rope":
+        x = torch.cat([part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in y.chunk(H, dim=-1)], -1)
+        phi = torch.stack(convolved(module.convolution, [module.project(token) for token in x]))
+        pairs, scores = phi[:, head * K // 2 : (head + 1) * K // 2], []
+        if scheme.has_bias:
+            pairs = (pairs + module.bias[head].exp()) / (1 + (-module.gate(x)[:, head, None]).exp())
+        for n in range(len(k)):
+            angles = [float(pairs[n + 1 :, c].sum()) / 500_000 ** (2 * c / K) for c in range(K // 2)]
+            turned = [
+                q[c] * (k[n, c] * math.cos(a) + k[n, c + K // 2] * math.sin(a))
+                + q[c + K // 2] * (k[n, c + K // 2] * math.cos(a) - k[n, c] * math.sin(a))
+                for c, a in enumerate(angles)
+            ]
+            scores.append(sum(turned) / K**0.5)
+        return scores
     if scheme.name == "forget":
-        f = 1 / (1 + (-module.project(y)[:, head]).exp())
-        return [products[n] + f[n + 1 :].log().sum() for n in range(len(k))]
+        return [products[n] + gate_sum(module, y[n + 1 :], head) for n in range(len(k))]
     beta, carried, scores = 2 / (1 + (-module.beta(y)[:, head]).exp()), q, []
+    vectors = convolved(module.convolution, [module.w(token) for token in y])
     for n in reversed(range(len(k))):
-        scores.append(carried @ k[n] / K**0.5)
-        w = module.w(y[n])[head * K : (head + 1) * K]
+        between = gate_sum(module.gates, y[n + 1 :], head) if scheme.forget else 0.0
+        scores.append(carried @ k[n] / K**0.5 + between)
+        w = vectors[n][head * K : (head + 1) * K]
+        w = w if module.convolution is None else w / (1 + (-w).exp())
         w = w / w.norm()
         carried = carried - beta[n] * (carried @ w) * w
     return scores[::-1]
+
+
+def gate_sum(gates: Any, y: Tensor, head: int) -> Tensor:
+    """The sum of the log-gates of tokens. y: [N, D]"""
+    return (1 / (1 + (-gates.project(y)[:, head]).exp())).log().sum()
+
+
+def convolved(convolution: Any, tokens: list[Tensor]) -> list[Tensor]:
+    """Each channel at each token, times the last weight, and at the tokens before it, times the weights before."""
+    if convolution is None:
+        return tokens
+    weights = convolution.weight.flip(1).T
+    return [sum((w * x for w, x in zip(weights, tokens[n::-1], strict=False)), 0 * x) for n, x in enumerate(tokens)]
 
 
 def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
@@ -178,7 +235,11 @@ def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: 
                 score = score * scheme.shape.decay ** steps_between(scheme, at[m], of[n])
                 place = "decoder" if causal else "encoder" if at is of else "cross"
                 offset = 0 if isinstance(at[m], list) else of[n] - at[m]  # no scheme that reads grids has a bias
-                scores.append(score + bias(scheme, q[m, part], offset, h, place))
+                of_pair = scheme.name in ("tree-distance", "tree-path")
+                term = (
+                    of_nodes(scheme, at[m], of[n], h, place) if of_pair else bias(scheme, q[m, part], offset, h, place)
+                )
+                scores.append(score + term)
             weights = torch.stack(scores).softmax(0)
             out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
     return layer.out(out)
@@ -196,9 +257,9 @@ def embedded(made: Transformer, ids: list[int], at: list) -> Tensor:
             for i in range(D):
                 angle = axes[i // share] / 10_000 ** (2 * (i % share // 2) / share)
                 x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
-    if made.scheme.name == "learned":
+    if made.scheme.name in ("learned", "tree-learned"):  # the table of nodes begins with the root, 1
         for n, p in enumerate(at):
-            x[n] = x[n] + made.scheme.table[min(p, 3)]
+            x[n] = x[n] + made.scheme.table[min(p, 3) if made.scheme.name == "learned" else max(p, 1) - 1]
     if made.scheme.name == "matrix-power":
         for n, p in enumerate(at):
             for i in range(0, D, 2):  # a rotation by -p theta^(i/2) maps (0, 1) to (sin, cos)
@@ -226,6 +287,7 @@ def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
 def reference(
     made: Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
 ) -> Tensor:
+    made.scheme.tree = source_at
     x = embedded(made, source, source_at)
     for layer in made.encoder:
         inner = norm(layer.self_norm, x)
@@ -250,15 +312,16 @@ PLACES: dict[str, tuple[list, list, list]] = {
     "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
     "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
 }
-CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
+CASES: list[tuple[str, float, dict[str, Any]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
+CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("selective-rope", 1.0, {"gate": True, "bias": True})]
 
 
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("name", "decay", "options"), [case for case in CASES if not position.load(case[0]).causal_only]
 )
-def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, str]) -> None:
+def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, Any]) -> None:
     """The scores of a row in a batch with a longer row, so that it has padding."""
     made = net(name, decay, **options).eval()
     source_at, target_at, longer = PLACES[made.scheme.structure.expression]

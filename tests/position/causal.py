@@ -6,16 +6,18 @@ Shapes: B batch, H heads, N tokens, K channels of a head, D channels of the mode
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ape_cli import position
+from ape_cli.attention import Attention, AttentionContext, KVCache
 from ape_cli.position import AttentionPair, Scheme
 
 B, N, H, K = 2, 75, 2, 8  # more tokens than two blocks
 D = H * K
-Check = Callable[[str], None]
+Check = Callable[[str, dict[str, Any]], None]  # of a scheme and its options
 
 
 def scheme_of(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> Scheme:
@@ -40,7 +42,7 @@ def qk(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
 
 def content_of(scheme: Scheme, x: torch.Tensor) -> torch.Tensor | None:
     """What the module of the decoder's first layer returns for tokens [B, N, D], or None without one."""
-    return scheme.layers["decoder_0"](x) if "decoder_0" in scheme.layers else None
+    return scheme.content("decoder_0", x)
 
 
 def link_of(scheme: Scheme, count: int) -> AttentionPair:
@@ -57,9 +59,9 @@ def scores(scheme: Scheme, q: torch.Tensor, k: torch.Tensor, content: torch.Tens
     return found.tril(k.shape[2] - q.shape[2])
 
 
-def check_queries_are_the_last_keys(name: str) -> None:
+def check_queries_are_the_last_keys(name: str, options: dict[str, Any]) -> None:
     """Blocks of queries, and a single one, have the scores that they have among all."""
-    scheme = scheme_of(name)
+    scheme = scheme_of(name, **options)
     (q, k), content = qk(), content_of(scheme, tokens())
     every = scores(scheme, q, k, content)
     for begin, end in ((0, 1), (5, 25), (20, 60), (70, N), (N - 1, N), (0, 40)):
@@ -68,9 +70,9 @@ def check_queries_are_the_last_keys(name: str) -> None:
         assert torch.allclose(part, every[:, :, begin:end, :end], atol=1e-12)
 
 
-def check_autocast(name: str, worst: float) -> None:
+def check_autocast(name: str, options: dict[str, Any], worst: float) -> None:
     """Within autocast to bfloat16, scores differ by less than `worst` from those in float32, and have gradients."""
-    scheme = scheme_of(name, torch.float32)
+    scheme = scheme_of(name, torch.float32, **options)
     (q, k), x = qk(torch.float32), tokens(torch.float32)
     exact = scores(scheme, q, k, content_of(scheme, x))
     with torch.autocast("cpu", torch.bfloat16):
@@ -84,9 +86,9 @@ def check_autocast(name: str, worst: float) -> None:
         assert bool(parameter.grad.any())
 
 
-def check_gradients(name: str) -> None:
+def check_gradients(name: str, options: dict[str, Any]) -> None:
     """The gradients of queries, keys and all parameters are those of finite differences."""
-    scheme = scheme_of(name)
+    scheme = scheme_of(name, **options)
     count = 5
     q, k = (each[:1, :, :count].clone().requires_grad_() for each in qk())
     x = tokens()[:1, :count].clone().requires_grad_()
@@ -95,3 +97,31 @@ def check_gradients(name: str) -> None:
         return scores(scheme, q, k, content_of(scheme, x))
 
     assert torch.autograd.gradcheck(found, (q, k, x, *scheme.parameters()))
+
+
+def check_tokens_in_parts(name: str, options: dict[str, Any]) -> None:
+    """A layer returns the same for all tokens at once, in parts, and with padding before or after them.
+
+    Later tokens do not change what it returns for earlier ones.
+    """
+    scheme, x = scheme_of(name, **options), tokens()
+    layer, past = Attention(scheme, 0.0).double(), KVCache()
+
+    def attended(x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """The result for all tokens at once. [B, N, D], bool [B, N] -> [B, N, D]"""
+        at = scheme.context(torch.arange(x.shape[1])[None], mask, causal=True)
+        return layer(x, x, scheme, AttentionContext.of(scheme, at, at))
+
+    expected = attended(x)
+    for begin, end in ((0, 1), (1, 2), (2, 40), (40, 41), (41, N)):
+        new, every = (scheme.context(torch.arange(first, end)[None], causal=True) for first in (begin, 0))
+        context = replace(AttentionContext.of(scheme, new, every), first=begin)
+        part = layer(x[:, begin:end], x[:, begin:end], scheme, context, past)
+        assert torch.allclose(part, expected[:, begin:end], atol=1e-12)
+    noise, real = 9 * x[:, :5].flip(0), torch.ones(B, N + 5, dtype=torch.bool)
+    for padding, padded in ((slice(0, 5), [noise, x]), (slice(N, N + 5), [x, noise])):
+        mask = real.clone()
+        mask[:, padding] = False
+        assert torch.allclose(attended(torch.cat(padded, dim=1), mask)[mask].view_as(x), expected, atol=1e-12)
+    later = torch.cat([x[:, :50], noise], dim=1)
+    assert torch.allclose(attended(later)[:, :50], expected[:, :50], atol=1e-12)

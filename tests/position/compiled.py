@@ -34,7 +34,7 @@ def hooks_of(scheme: Scheme) -> Hooks:
 
     def hooks(at: Tensor, mask: Tensor, q: Tensor, k: Tensor, x: Tensor, context: Context | None) -> list[Tensor]:
         here = scheme.context(at, mask, causal=bool(scheme.causal_only)) if context is None else context
-        content = scheme.layers["decoder_0"](x) if scheme.layers else None
+        content = scheme.content("decoder_0", x)
         scores = attention.logits(scheme, q, k, here, here, content)
         return [scheme.embed(x, here), scheme.rotate(q, here, "query"), scores.tril() if scheme.causal_only else scores]
 

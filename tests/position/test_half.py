@@ -51,7 +51,7 @@ def hooks(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(5)
     shape = 2, 1, at.shape[1], 64
     q, k, x = (torch.randn(shape, generator=generator).bfloat16().to(dtype) for _ in range(3))
-    content = scheme.layers["decoder_0"](x[:, 0]) if scheme.layers else None
+    content = scheme.content("decoder_0", x[:, 0])
     scores = attention.logits(scheme, q, k, context, context, content)
     found = {
         "embed": scheme.embed(x[:, 0], context),

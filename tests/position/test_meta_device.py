@@ -31,10 +31,10 @@ def results(scheme: Scheme, at: Tensor) -> list[Tensor]:
     q, k = torch.randn(2, 3, H, at.shape[1], K, generator=generator, dtype=torch.float64)
     x, context = (
         torch.randn(3, at.shape[1], D, generator=generator, dtype=torch.float64),
-        scheme.context(at, causal=True),
+        scheme.context(at, causal=not scheme.needs_encoder),
     )
-    content = scheme.layers["decoder_0"](x) if "decoder_0" in scheme.layers else None
-    return [scheme.embed(x, context), attention.logits(scheme, q, k, context, context, content=content)]
+    scores = attention.logits(scheme, q, k, context, context, content=scheme.content("decoder_0", x))
+    return [scheme.embed(x, context), scores]
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)

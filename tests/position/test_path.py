@@ -59,6 +59,57 @@ def test_weights_of_another_implementation() -> None:
     assert torch.allclose(weights, torch.tensor(theirs["weights"], dtype=torch.float64), rtol=0, atol=5e-7)
 
 
+def test_weights_of_another_implementation_with_convolution_and_gates() -> None:
+    """The projection of the layer is replaced by its output.
+
+    They add log-gates before the scaling by 1/sqrt(K), and 1e-6 to squared lengths; the largest difference is 3e-6.
+    """
+    theirs = {name: torch.tensor(value) for name, value in GOLDEN["path_forget"].items() if name != "how"}
+    scheme = position.make("path", d_model=8, heads=2, rank=8, convolution=3, forget=True)
+    key = scheme.attach("decoder", 0)
+    given = module(scheme)
+    assert given.convolution is not None
+    given.convolution.load_state_dict({"weight": theirs["convolution"]})
+    given.w = torch.nn.Identity()  # type: ignore[assignment]
+    q, k = (theirs[name].double().transpose(0, 1)[None] for name in ("q", "k"))
+    v = scheme.double().content(key, theirs["w"].double()[None])
+    assert v is not None
+    v = functional.normalize(v[..., :-1], dim=-1) * theirs["beta"].double().sqrt()[None, ..., None]
+    found = causal.scores(scheme, q, k, torch.cat([v, theirs["g"].double()[None, ..., None] / 2], dim=-1))
+    weights = found.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf).softmax(-1)[0]
+    assert torch.allclose(weights, theirs["weights"].double(), rtol=0, atol=5e-6)
+
+
+def test_vectors_and_gates_with_a_convolution() -> None:
+    """w by loops: weights times the projection of the token and of the two before it, SiLU, and then the length 1."""
+    scheme, x = causal.scheme_of("path", convolution=3, forget=True), causal.tokens()
+    given, content = module(scheme), causal.content_of(scheme, x)
+    assert given.convolution is not None
+    assert given.gates is not None
+    assert content is not None
+    weight, projected = given.convolution.weight, given.w(x)
+    for n in (0, 1, 2, 74):
+        w = sum(weight[:, 2 - back] * projected[1, n - back] for back in range(min(3, n + 1)))
+        w = (w / (1 + (-w).exp())).view(causal.H, causal.K)
+        beta = 2 * torch.sigmoid(x[1, n] @ given.beta.weight.T + given.beta.bias)
+        expected = w / w.norm(dim=-1, keepdim=True) * beta.sqrt()[:, None]
+        assert torch.allclose(content[1, n, :, :-1], expected, atol=1e-12)
+        gate = torch.sigmoid(x[1, n] @ given.gates.project.weight.T + given.gates.project.bias)
+        assert torch.allclose(content[1, n, :, -1], gate.log(), atol=1e-12)
+
+
+def test_the_options_leave_the_other_weights_as_they_are() -> None:
+    plain, full = (causal.scheme_of("path", **options) for options in ({}, {"convolution": 3, "forget": True}))
+    assert [name for name, _ in module(plain).named_parameters()] == [
+        "w.0.weight",
+        "w.1.weight",
+        "beta.weight",
+        "beta.bias",
+    ]
+    for name, weight in module(plain).named_parameters():
+        assert torch.equal(weight, module(full).get_parameter(name))
+
+
 def test_two_reflections_by_hand() -> None:
     """At beta = 2, w = (1, 0) turns the sign of the first channel, and w = (1, 1) / sqrt(2) maps (a, b) to (-b, -a)."""
     v = torch.tensor([[9.0, 9.0], [math.sqrt(2), 0.0], [1.0, 1.0]]).double()[None, None]

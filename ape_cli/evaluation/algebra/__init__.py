@@ -18,13 +18,27 @@ import torch
 from ape_cli import position
 from ape_cli.core import user_parts
 from ape_cli.core.errors import ApeError, error_text
-from ape_cli.evaluation.algebra import relation, relations_of_operators
-from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of, spectrum_of
+from ape_cli.evaluation.algebra import relation, relations_of_content, relations_of_operators, relations_of_trees
+from ape_cli.evaluation.algebra.action import (
+    ALONE,
+    DTYPE,
+    FORM,
+    LIMIT,
+    PRODUCT,
+    TERMS,
+    TERMS_BEHIND,
+    action_of,
+    spectrum_of,
+)
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
-RELATIONS = (*relation.RELATIONS, *relations_of_operators.RELATIONS)
+RELATIONS = tuple(
+    one
+    for module in (relation, relations_of_content, relations_of_operators, relations_of_trees)
+    for one in module.RELATIONS
+)
 NO_REPRESENTATION = "none"
 CONTENT = "content-dependent path product"
 LAWS = {  # the law of each kind of action
@@ -35,6 +49,7 @@ LAWS = {  # the law of each kind of action
     TERMS: "terms b of scores have b(d + n) = R^n b(d) at all offsets d, with R fitted at others",
     TERMS_BEHIND: "the same for keys behind the query; steps back alone are the monoid N",
     PRODUCT: "T_ij T_jl = T_il for the operators between tokens, and d_ij + d_jl = d_il for terms",
+    ALONE: "an operator [x] of its position alone, whatever other tokens are there",
     FORM: "s_ij = q_i' T_ij k_j / sqrt(K) + d_ij, so that there is an operator between two tokens",
 }
 
@@ -66,7 +81,7 @@ class Case:
     general: str
     names: tuple[str, str]  # of both, without options
     options: dict[str, Any]  # of the special one
-    structure: str  # of the special one
+    structure: str  # of the special one, or the `places` that it reads
     about: str  # how the parameters of the general one are set
     compared: str  # "scores" of all pairs, of keys "behind" the query, causal attention "weights", or added "vectors"
     source: str
@@ -165,7 +180,7 @@ def cases(names: list[str] | None = None) -> list[Case]:
                     general=general.label,
                     names=(special.name, general.name),
                     options=dict(special.options),
-                    structure=special.structure,
+                    structure=special.places or special.structure,
                     about=case.about,
                     compared=case.compared,
                     source=special.source or general.source,

@@ -61,7 +61,7 @@ _NEAR = 200  # steps from the query within which the terms of all offsets are me
 _IN_A_ROW = 4  # keys whose terms make a vector, because a single function of the offset may need several dimensions
 _TOKENS, _K = 7, D_MODEL // HEADS
 _AFFINE = 1e-9  # greatest error of a score that has the form above
-PRODUCT, FORM = "path product", "affine"
+PRODUCT, FORM, ALONE = "path product", "affine", "alone"
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,23 @@ def fitted(before: Tensor, after: dict[int, Tensor]) -> tuple[Tensor, float]:
     return matrix, float(torch.stack(errors).max() / scale)
 
 
+def _by_others(scheme: Scheme) -> float:
+    """How far the operators of single steps in a tree change with the other nodes of their row."""
+    if not isinstance(scheme.structure, Tree):
+        return 0.0
+    nodes, single = torch.arange(1, scheme.structure.level_start(3))[None], generators(scheme.structure)
+    among = operators(scheme, nodes, DTYPE)[:, :, 1 : 1 + single.shape[1]]
+    return float(greatest(among - operators(scheme, single, DTYPE)))
+
+
 def on_queries_and_keys(scheme: Scheme) -> Action | None:
     """The action of operators on queries and keys. None if they are not linear, or the same everywhere."""
     at = generators(scheme.structure)
     nothing = torch.zeros(1, HEADS, at.shape[1], D_MODEL // HEADS, dtype=DTYPE)
     if any(scheme.rotate(nothing, scheme.context(at), side).any() for side in ("query", "key")):
         return None
+    if (changed := _by_others(scheme)) > LIMIT:
+        return Action(ALONE, changed)
     steps = _steps(scheme)
     if greatest(steps - torch.eye(steps.shape[-1], dtype=DTYPE)) == 0.0:
         return None
@@ -172,18 +183,30 @@ def on_embeddings(scheme: Scheme) -> Action:
         at = generators(scheme.structure), x, y, scheme.structure.compose(x, y)
         single, first, second, whole = (_embedded(scheme, basis, path).permute(1, 2, 0) for path in at)  # [N, D, D]
         return Action("composition", float(greatest(whole - first @ second)), single[:, None])
-    farthest = (SAMPLES if scheme.bounded else FAR) - max(AHEAD)
-    positions = paths(scheme.structure, SAMPLES, 22, steps=farthest)
+    tree = isinstance(scheme.structure, Tree)
+    lags = AHEAD[:1] if tree else AHEAD  # a table of nodes has few levels
+    positions = _shuffled_nodes() if tree else _places(scheme)
     before = _embedded(scheme, nothing, positions)[0]
     steps, errors = [], []
     for step in generators(scheme.structure).split(1, dim=1):
         ahead = [positions]
-        for _ in range(max(AHEAD)):
+        for _ in range(max(lags)):
             ahead.append(scheme.structure.compose(ahead[-1], step.expand_as(positions)))
-        matrix, error = fitted(before, {n: _embedded(scheme, nothing, ahead[n])[0] for n in AHEAD})
+        after = {n: _embedded(scheme, nothing, ahead[n])[0] for n in lags}
+        matrix, error = fitted(before, after)
         steps.append(matrix)
-        errors.append(error)
+        errors += [error, fitted(after[1], {1: before})[1]]  # a step of a group can be undone
     return Action("shift", max(errors), torch.stack(steps)[:, None])
+
+
+def _places(scheme: Scheme) -> Tensor:
+    """The positions to which operators on vectors are fitted. -> int64 [1, N(, C)]"""
+    return paths(scheme.structure, SAMPLES, 22, steps=(SAMPLES if scheme.bounded else FAR) - max(AHEAD))
+
+
+def _shuffled_nodes() -> Tensor:
+    """The first nodes of a tree in level order, all different, in random order. -> int64 [1, N]"""
+    return 1 + torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(22))[None]
 
 
 def _embedded(scheme: Scheme, tokens: Tensor, at: Tensor) -> Tensor:

@@ -35,13 +35,14 @@ class ConfiguredScheme:
     structure: str = "seq"
     formula: Callable[[Shape], Scheme] | None = None
     source: str = ""  # of a formula
+    places: str = ""  # what it reads instead of the positions of the general one
 
     @property
     def label(self) -> str:
         """The name with options, and with the structure if it is not the usual one: `orthogonal on cyclic(6)`."""
         own = "seq" if self.formula else example(position.load(self.name).structures[0]).expression
         values = {k: f"{v:g}" if isinstance(v, float) else str(v).lower() for k, v in self.options.items()}
-        where = "" if self.structure == own else f" on {self.structure}"
+        where = f" on {self.places or self.structure}" if self.places or self.structure != own else ""
         return " ".join([self.name, *(f"{key}={value}" for key, value in values.items())]) + where
 
     def made(self) -> Scheme:
@@ -138,7 +139,7 @@ def planes(skew: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _SMALL = 1e-15  # c of FIRE in the limit of a linear scale
-_CLOSED = -80.0  # where a sigmoid is 0 in the limit
+CLOSED = -80.0  # where a sigmoid is 0 in the limit
 
 
 class _KeyBias(Scheme):
@@ -146,11 +147,11 @@ class _KeyBias(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """m_h j. -> [B or 1, H, M, N]"""
-        term = _slopes(self)[:, None, None] * k_context.positions[:, None, None]
+        term = slopes(self)[:, None, None] * k_context.positions[:, None, None]
         return term.expand(-1, -1, q.shape[2], -1)
 
 
-def _slopes(scheme: Scheme) -> Tensor:
+def slopes(scheme: Scheme) -> Tensor:
     """The slopes of ALiBi, 2^(-8h/H) for h = 1, ..., H. -> float64 [H]"""
     heads = scheme.shape.heads
     return torch.tensor([2.0 ** (-8 * h / heads) for h in range(1, heads + 1)], dtype=torch.float64)
@@ -179,14 +180,14 @@ def _constant_gates(special: Any, general: Any) -> None:
     """Gates e^-m that do not depend on the token."""
     project = layer_of(general).double().project
     put(project.weight, torch.zeros(()))
-    put(project.bias, -_slopes(special).expm1().log())
+    put(project.bias, -slopes(special).expm1().log())
 
 
-def _closed(_: Any, general: Any) -> None:
+def closed(_: Any, general: Any) -> None:
     """beta in the limit 0."""
     beta = layer_of(general).double().beta
     put(beta.weight, torch.zeros(()))
-    put(beta.bias, torch.tensor(_CLOSED))
+    put(beta.bias, torch.tensor(CLOSED))
 
 
 def _given(special: Any, general: Any) -> None:
@@ -209,13 +210,13 @@ RELATIONS = [
         _ALIBI,
         ConfiguredScheme("kerple", {"kind": "power"}),
         "r1 = m, r2 = 1",  # which is twice a sigmoid of 0
-        lambda alibi, kerple: put(kerple.free, torch.stack([_slopes(alibi).log(), torch.zeros_like(_slopes(alibi))])),
+        lambda alibi, kerple: put(kerple.free, torch.stack([slopes(alibi).log(), torch.zeros_like(slopes(alibi))])),
     ),
     Relation(
         _ALIBI,
         ConfiguredScheme("fire"),
         "limit c -> 0, with a linear function",  # log(c d + 1) is c d
-        lambda alibi, fire: _linear_function(fire, torch.tensor(_SMALL, dtype=torch.float64), _slopes(alibi) / _SMALL),
+        lambda alibi, fire: _linear_function(fire, torch.tensor(_SMALL, dtype=torch.float64), slopes(alibi) / _SMALL),
     ),
     Relation(
         ConfiguredScheme("kerple"),
@@ -231,7 +232,7 @@ RELATIONS = [
         "behind",
         positions=lambda _: (torch.arange(1, 11)[None],) * 2,  # gates count tokens and not steps
     ),
-    Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", _closed, "behind"),
+    Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", closed, "behind"),
     Relation(
         _NONE,
         ConfiguredScheme("contextual"),

@@ -106,7 +106,7 @@ def _halves(special: Any) -> Tensor:
     return torch.eye(k, dtype=torch.float64)[:, order][None]
 
 
-def _same(special: Any, general: Any) -> None:
+def same(special: Any, general: Any) -> None:
     """All weights."""
     general.load_state_dict(special.state_dict())
 
@@ -117,7 +117,7 @@ def _ring(special: Any, general: Any) -> None:
     put(general.operators.basis, special.operators.basis)
 
 
-def _down_one_branch(tree: Any) -> tuple[Tensor, Tensor]:
+def down_one_branch(tree: Any) -> tuple[Tensor, Tensor]:
     """Depths, and the nodes at these depths on the path that always takes the first branch."""
     depth = torch.tensor([[0, 1, 2, 3, 5, 8, 12, 20, 30]])
     return depth, tree.level_start(depth)
@@ -193,16 +193,16 @@ RELATIONS = [
         lambda grape, seq: _set_generator(seq.operators, grape.generator()),
     ),
     Relation(_ROPE, ConfiguredScheme("xpos", {"scale_base": _FAR}), "limit without decay", compared="behind"),
-    Relation(_SEQ, ConfiguredScheme("orthogonal"), "the same weights", _same),
-    Relation(_OF_BRANCHES, ConfiguredScheme("orthogonal", structure=_TREE), "the same weights", _same),
-    Relation(_OF_AXES, ConfiguredScheme("orthogonal", structure=_GRID), "the same weights", _same),
+    Relation(_SEQ, ConfiguredScheme("orthogonal"), "the same weights", same),
+    Relation(_OF_BRANCHES, ConfiguredScheme("orthogonal", structure=_TREE), "the same weights", same),
+    Relation(_OF_AXES, ConfiguredScheme("orthogonal", structure=_GRID), "the same weights", same),
     Relation(_RING, _SEQ, "angles that are multiples of 2 pi / 6, same basis", _ring),
     Relation(
         _SEQ,
         _OF_BRANCHES,
         "its generator for one branch, at nodes along that branch",
         lambda seq, tree: put(tree.operators.free[0], _generator(seq.operators)),
-        positions=_down_one_branch,
+        positions=down_one_branch,
     ),
     Relation(_BLOCKS, _OF_AXES, "one generator for each axis, with planes within the blocks", _blocks_of_axes),
     Relation(_AXIAL, _OF_AXES, "angles base^(-2i/share), basis I", _frequencies_of_axes),

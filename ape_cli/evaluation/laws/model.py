@@ -1,7 +1,8 @@
 """The behaviour of a scheme inside a model, measured on small transformers: an encoder-decoder and a decoder-only one.
 
 The functions from `equivariance` on are laws: each returns an error as a scalar. The first line of a law's docstring
-is printed for users. A scheme that acts only in causal attention is measured in the decoder-only model alone.
+is printed for users. A scheme that acts only in causal attention is measured in the decoder-only model alone, and one
+that needs an encoder in the other one.
 
 Shapes: B rows, M target tokens, N tokens, C coordinates of a position, V ids.
 """
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.attention import AttentionType
-from ape_cli.evaluation.laws._subjects import HEADS, converted, greatest, rows
+from ape_cli.evaluation.laws._subjects import HEADS, converted, greatest, near, rows
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Scheme
@@ -32,7 +33,7 @@ def models(
 ) -> list[SequenceModel]:
     """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
     nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, attention_type, dropout)]
-    if attention_type is None or not attention_type.mixes_queries:
+    if not scheme.needs_encoder and (attention_type is None or not attention_type.mixes_queries):
         nets.append(converted(DecoderOnly(scheme, layers=2, sides=True, **_sizes(attention_type, dropout)), dtype))
     return nets
 
@@ -49,10 +50,16 @@ def _sizes(attention_type: AttentionType | None, dropout: float) -> dict[str, An
 
 
 def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
-    """Ids, int64 [3, N], and positions, int64 [3, N] or [3, N, C], of three rows that reach to different distances."""
+    """Ids, int64 [3, N], and positions, int64 [3, N] or [3, N, C], of three rows that reach to different distances.
+
+    If the scheme reads the source as a whole, the first row has no gaps.
+    """
     generator = torch.Generator().manual_seed(1)
     ids = torch.stack([torch.randperm(97, generator=generator)[:count] + 3 for _ in range(3)])  # no two keys are equal
-    return ids, rows(scheme.structure, count)
+    at = rows(scheme.structure, count)
+    if scheme.needs_encoder:
+        at[0] = near(scheme.structure, count)[0]
+    return ids, at
 
 
 def scores(net: SequenceModel, ids: Tensor, at: Tensor, mask: Tensor, target: Tensor, target_at: Tensor) -> Tensor:

@@ -173,9 +173,14 @@ def _pairs(structure: Structure) -> Iterator[tuple[Tensor, Tensor]]:
 def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Role, Context, Context]]:
     """Contexts of queries and keys as in the encoder, in the decoder, and in the attention between them."""
     roles: dict[Role, tuple[bool, bool]] = {"encoder": (False, False), "decoder": (True, True), "cross": (True, False)}
+    source = None if scheme.causal_only else scheme.context(y)
     for role, (decoder_q, decoder_k) in roles.items():
         if not scheme.causal_only or role == "decoder":
-            yield role, scheme.context(x, causal=decoder_q), scheme.context(y, causal=decoder_k)
+            contexts = (
+                scheme.context(at, causal=c, shared_with=source if c else None)
+                for at, c in ((x, decoder_q), (y, decoder_k))
+            )
+            yield role, *contexts
 
 
 def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Tensor | None = None) -> Tensor:
@@ -202,7 +207,8 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Ten
 def content_of(scheme: Scheme, role: Role, tokens: Tensor) -> Any:
     """What the scheme's module of the first layer returns for tokens, [1, N, D], or None without one."""
     key = scheme.attach(role, 0)
-    return scheme.layers[key].to(tokens.dtype)(tokens) if key in scheme.layers else None
+    scheme.layers.to(tokens.dtype)
+    return scheme.content(key, tokens)
 
 
 def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:

@@ -111,12 +111,13 @@ def check_gradients(found: Tensor, model: Any, scheme: Scheme) -> None:
 
 
 def is_refused(model: Any, name: str, expression: str) -> bool:
-    """Checks that a scheme is refused if it has parameters for each layer, or does not act in an encoder of the model.
+    """Checks that a scheme is refused if it has parameters for each layer, or does not act in the model.
 
     Returns whether it is.
     """
     scheme = position.load(name)
-    if not (scheme.overrides("layer") or (scheme.causal_only and model.config.model_type == "t5")):
+    elsewhere = scheme.causal_only if model.config.model_type == "t5" else scheme.needs_encoder
+    if not (scheme.overrides("layer") or elsewhere):
         return False
     with pytest.raises(UsageError, match="cannot be put into this model"):
         changed(model, name, expression)

@@ -1,0 +1,143 @@
+r"""Selective RoPE: each token says by which angles it turns the pairs of channels of all tokens before it.
+
+Source: Movahedi et al. 2025, arXiv:2511.17388, and its release, the module `SelectiveRoPE` in softmax attention. The
+logit of query $i$ and key $j \le i$ is
+
+$$
+\frac{q_i^\top R_{ij} k_j}{\sqrt{K}}, \quad R_{ij} \text{ turns pair } c \text{ by } -\omega_c (\varphi_{j+1,c} + … +
+\varphi_{i,c}), \quad \omega_c = b^{-2c/K}
+$$
+
+so queries and keys are rotated, before the scaling, by the running sums of $\omega \varphi$. As in the release, the
+layer's input $x_t$ is divided by its length in each head's share of the channels, projected with a low rank (`rank`) to
+$\varphi$ of all heads and pairs, and passed through a causal convolution over 4 tokens, in each channel by itself,
+without a bias and an activation. Pair $c$ has the channels $c$ and $c + K/2$, and the base $b$ is 500,000. All weights
+start as those of the release's models, from normal draws of standard deviation 0.02, so the angles are close to 0.
+
+The source has two further parts, which its models leave out and which are options here. With `bias`, $e^{a}$ is added
+to $\varphi$, with a learned $a$ for each head and pair that starts at 0: without a projection, this is RoPE. With
+`gate`, $\varphi$ is multiplied by a phase gate $\sigma(·)$ of each head, last of all.
+
+Deviations: without `convolution`, the release takes the difference of $\varphi$ and that of the token before, so that
+the sum to a token is its own $\varphi$. Here $\varphi$ itself is added up. Frequencies are not learned, those of random
+features (`temp_type="rfa"`) are left out, and so are the gates of each pair and the projections of each head alone. A
+locality bias multiplies the scores, as in every scheme.
+
+Sums are float64, and are reduced to one turn before they become float32, so that they keep their digits in long rows.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model. Angles are in radians.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.core.errors import UsageError
+from ape_cli.position import AttentionPair, Role, Scheme, Shape
+from ape_cli.position._convolution import ShortConvolution, check_size
+from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_halves, wide
+
+_START = 0.02  # standard deviation of all weights at the start
+_RANK = 32  # the usual rank, that of the release's models
+_BASE = 500_000.0
+_EPSILON = 1e-6  # added to squared lengths, as in the release
+
+
+class Angles(nn.Module):
+    """The angles by which tokens turn, one for each head and pair of channels.
+
+    Arguments: `scheme`, whose options decide on the parts.
+    """
+
+    def __init__(self, scheme: SelectiveRope) -> None:
+        """Draw the weights."""
+        super().__init__()
+        d_model, self.heads, pairs = scheme.shape.d_model, scheme.shape.heads, scheme.shape.d_model // 2
+        self.base, self.reach = scheme.base, max(scheme.size - 1, 0)
+        self.project = nn.Sequential(
+            nn.Linear(d_model, scheme.rank, bias=False), nn.Linear(scheme.rank, pairs, bias=False)
+        )
+        self.convolution = ShortConvolution(pairs, scheme.size) if scheme.size else None
+        self.gate = nn.Linear(d_model, self.heads) if scheme.gate else None
+        for weight in self.parameters():
+            nn.init.normal_(weight, std=_START)
+        if self.gate is not None:
+            nn.init.zeros_(self.gate.bias)
+        self.bias = nn.Parameter(torch.zeros(self.heads, pairs // self.heads)) if scheme.has_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The angles of the N last tokens. [B, reach + N, D] -> [B, N, H, K/2], float32 or float64"""
+        x = wide(x).unflatten(-1, (self.heads, -1))
+        x = (x * (x.square().sum(-1, keepdim=True) + _EPSILON).rsqrt()).flatten(-2)
+        phi, x = wide(self._linear(self.project, x)), x[:, self.reach :]
+        phi = (phi if self.convolution is None else self.convolution(phi)).unflatten(-1, (self.heads, -1))
+        phi = phi if self.bias is None else phi + wide(self.bias).exp()
+        phi = phi if self.gate is None else phi * wide(self._linear(self.gate, x)).sigmoid()[..., None]
+        return phi * frequencies(2 * phi.shape[-1], self.base, phi.device).to(phi.dtype)
+
+    def _linear(self, layer: nn.Module, x: Tensor) -> Tensor:
+        """Apply a layer in the dtype of its weights. [B, N, D] -> [B, N, ...]"""
+        return layer(x.to(next(layer.parameters()).dtype))
+
+
+class SelectiveRope(Scheme):
+    """Rotations of queries and keys by angles that tokens add up.
+
+    Arguments: `rank`, of the projection to the angles; 0 for 32, or the width of a narrower model; `convolution`, the
+    number of tokens that an angle is made of; 0 for no convolution; `gate` and `bias`, whether the angles have them;
+    `base` of the frequencies. Raises `UsageError` for a rank above the width, a negative number, or a base up to 1.
+    """
+
+    relative = True
+    causal_only = "angles are added up from a key to a later query of the same sequence"
+    variants = ({"convolution": 0}, {"gate": True, "bias": True})
+    option_help: ClassVar[dict[str, str]] = {
+        "rank": "Rank of the projection to the angles; 0 for at most 32.",
+        "convolution": "Tokens in the causal convolution of the angles; 0 for none.",
+        "gate": "Whether a phase gate of each head multiplies the angles.",
+        "bias": "Whether all tokens also turn by a learned angle, at the start that of RoPE.",
+        "base": "Base of the frequencies.",
+    }
+    synonyms = ("selective-rotary", "srope")
+    source = "Movahedi et al. 2025, arXiv:2511.17388"
+    unique = False  # positions are not read, only the order of the tokens
+    content_dependent = True
+    memory = "L D"
+
+    def __init__(
+        self,
+        shape: Shape,
+        rank: int = 0,
+        convolution: int = 4,
+        gate: bool = False,
+        bias: bool = False,
+        base: float = _BASE,
+    ) -> None:
+        """Check the options."""
+        super().__init__(shape)
+        if not 0 <= rank <= shape.d_model:
+            allowed = f"1 to {shape.d_model}, the width of the model; 0 for the usual rank"
+            raise UsageError("bad rank", got=rank, allowed=allowed, fix="the source's release uses 32")
+        check_size(convolution, usual=4)
+        check_base(base, usual=int(_BASE))
+        self.rank, self.size = rank or min(_RANK, shape.d_model), convolution
+        self.gate, self.has_bias, self.base = gate, bias, base
+
+    def layer(self, role: Role, index: int) -> Angles:
+        """The angles of a layer."""
+        return Angles(self)
+
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor:
+        """q R k / sqrt(K), in the dtype of the queries.
+
+        q: [B, H, M, K], k: [B, H, N, K]; content: the angles of the keys, [B, N, H, K/2] -> [B, H, M, N]
+        """
+        until = self.required(content).double().cumsum(dim=1).remainder(2 * math.pi)  # the angles up to each token
+        angle = until.to(wide(q).dtype).transpose(1, 2)  # [B, H, N, K/2]
+        turns, first = circle(angle), k.shape[2] - q.shape[2]
+        of_queries = Rotations(angle[:, :, first:], turns[:, :, first:])
+        return rotate_halves(q * q.shape[-1] ** -0.5, of_queries) @ rotate_halves(k, Rotations(angle, turns)).mT

@@ -1,0 +1,186 @@
+r"""WIRE: queries and keys are rotated by learned functions of the spectrum of the source's tree.
+
+Source: Reid et al. 2025, arXiv:2509.22259, Alg. 1 and Eq. (2). Channel pair $(2c, 2c+1)$ of head $h$ is rotated by
+$\omega_{h,c} · r_i$ before the scaling by $1/\sqrt{K}$, with learned frequencies $\omega \in \mathbb{R}^m$ and features
+$r_i \in \mathbb{R}^m$ of node $i$ in an undirected graph. So a score depends on $r_i - r_j$. The graph has the nodes of
+the source, and an edge between a node and its parent if both are there. `features` are:
+
+- `laplacian`: entry $i$ of the $m$ lowest eigenvectors of $L = D - A$ that are not constant and do not vanish at the
+  root, of length 1. Their sign makes the root positive.
+- `eigenvectors`: of the $m$ lowest eigenvectors that are not constant. Signs, and the basis of a repeated eigenvalue,
+  are random: they are drawn from a digest of the tree.
+- `random-walk`: $(P^{2k})_{ii}$ for $k = 1 … m$ with $P = D^{-1} A$, the probability to be back after $2k$ steps
+  (appendix A.7, Eq. 15). The odd powers of the source are left out, because they are 0 in a tree.
+
+An eigenvector is defined only up to its sign, and up to a rotation if its eigenvalue is repeated. The source leaves
+both to the eigensolver, or treats them as augmentation (section 3.2), as its release does, which draws signs at random
+in training. The entries then depend on the order of the nodes, which is no part of the graph. `laplacian` avoids this:
+it takes the projection of the root's indicator on each eigenspace, scaled to length 1, which needs neither a sign nor a
+basis. It keeps what an invariant feature can keep. In source trees of `tree-copy`, eight features tell apart as many
+nodes as symmetry allows: 36 of 56 on average. Nodes that a symmetry exchanges, such as two leaves of one parent, have
+the same features in `laplacian` and `random-walk`. `eigenvectors` tells them apart, but not which of them is the left
+one.
+
+The paper's Alg. 1 counts the constant eigenvector among the $m$; it has no effect on scores and is left out here. $L$
+is that of the paper and of most configurations of the release, whose default is $D^{-1/2} L D^{-1/2}$. Missing features
+of a small tree are 0.
+
+Deviations: the paper has no decoder. The target's tree is not known while it is written, so a node of the target has
+the features of the source's node with the same heap index, and 0 if there is none. The scheme therefore acts only in
+models with an encoder. SOS is read as the root. Layers share the frequencies, which the paper allows (section 3.1).
+They start as normal numbers of standard deviation `_SCALE`; the paper tunes the scale for each task (appendix A.4), and
+the release starts at 0 by default. The paper takes 8 or 16 features; 8 is best in three of four tasks (table 10).
+
+Features are computed on the host, in float64, without a gradient, and kept for trees that come again.
+
+Shapes: B batch, H heads, M target tokens, N source tokens, n nodes of a tree, m features, K channels of a head. Angles
+are in radians.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._rotation import Rotations, rotate_pairs
+from ape_cli.structure import Tree
+
+_SCALE = 10.0
+_KINDS = ("laplacian", "eigenvectors", "random-walk")
+# Eigenvalues closer than this are one, and a unit vector with a smaller projection has none. In trees of the tasks,
+# different eigenvalues are 1e-5 apart or more.
+_NONE = 1e-8
+_TREES = 2**14  # whose features are kept
+
+
+class Wire(Scheme):
+    """Rotation of channel pairs by learned functions of a node's spectral features.
+
+    Arguments: `features`, which ones; `count`, their number. Raises `UsageError` for other features, and for a count
+    below 1.
+    """
+
+    structures = ("tree(k)",)
+    unique = False
+    needs_encoder = "it reads the tree of the source, which a decoder does not know before it is complete"
+    waits_for_positions = True
+    option_help: ClassVar[dict[str, str]] = {
+        "features": "Features of a node: laplacian, eigenvectors or random-walk.",
+        "count": "Number of features.",
+    }
+    synonyms = ("graph-rope", "wave-induced", "laplacian")
+    source = "Reid et al. 2025, arXiv:2509.22259, Alg. 1"
+    content_dependent = True
+    variants = ({"features": "eigenvectors"}, {"features": "random-walk"})
+    memory = "L D"
+
+    def __init__(self, shape: Shape, features: str = "laplacian", count: int = 8) -> None:
+        """Check the options, and draw the frequencies."""
+        super().__init__(shape)
+        self.features = pick("features", features, _KINDS)
+        if count < 1:
+            raise UsageError("bad count", got=count, allowed="1 or more", fix="the source uses 8 or 16")
+        self.count = count
+        drawn = torch.randn(shape.heads, shape.head_dim // 2, count, generator=shape.generator)
+        self.frequencies = nn.Parameter(_SCALE * drawn)  # [H, K/2, m]
+
+    def _prepared(self, context: Context, shared_with: Context | None) -> Context:
+        """The context with the features of its tokens as its state, float64 [B or 1, N, m].
+
+        Raises `UsageError` for a causal context without the context of a source.
+        """
+        if context.causal:
+            if shared_with is None:
+                what, fix = f"{self.name} does not know the source's tree", "`shared_with`: the context of the source"
+                raise UsageError(what, got="a causal context alone", fix=fix)
+            found = looked_up(context.positions, shared_with)
+        else:
+            assert isinstance(self.structure, Tree)
+            given = self.features, self.count, self.structure.branching
+            found = features_of(context.positions, context.mask, *given)
+        return replace(context, prepare=lambda *_: found)
+
+    def rotations(self, context: Context, _: Context) -> Rotations:
+        """The rotations by the angles [B or 1, H, N, K/2] of tokens, which all layers share."""
+        return Rotations(torch.einsum("bnm,hcm->bhnc", context.state, self.frequencies.double()))
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """Turn the vectors at each node. [B, H, N, K] -> the same"""
+        return rotate_pairs(x, context.cached(context, self.rotations))
+
+
+def looked_up(positions: Tensor, source: Context) -> Tensor:
+    """The features of the source's nodes at some positions, 0 where it has none. int64 [B or 1, M] -> [B or 1, M, m]"""
+    of = source.state  # [B or 1, N, m]
+    same = positions.clamp(min=1)[:, :, None] == source.positions.clamp(min=1)[:, None]
+    if source.mask is not None:
+        same = same & source.mask[:, None]
+    index = same.int().argmax(-1, keepdim=True)  # [B or 1, M, 1]
+    rows = max(len(index), len(of))
+    found = of.expand(rows, -1, -1).gather(1, index.expand(rows, -1, of.shape[-1]))
+    return found * same.any(-1, keepdim=True)
+
+
+@torch.library.custom_op("ape::tree_features", mutates_args=())
+def features_of(positions: Tensor, mask: Tensor | None, kind: str, count: int, branching: int) -> Tensor:
+    """The features of tokens in the tree of their own row, 0 at padding. `mask`: bool [B, N], None if all are tokens.
+
+    int64 [B or 1, N] -> float64 [B or 1, N, m]
+    """
+    heap = positions.numpy(force=True).clip(1)  # SOS is the root
+    tokens = np.ones_like(heap, dtype=bool) if mask is None else mask.numpy(force=True)
+    found = np.zeros((*np.broadcast_shapes(heap.shape, tokens.shape), count))
+    for row, there, out in zip(np.broadcast_to(heap, tokens.shape), tokens, found, strict=True):
+        nodes, index = np.unique(row[there], return_inverse=True)
+        out[there] = of_tree(nodes.tobytes(), kind, count, branching)[index]
+    return torch.from_numpy(found).to(positions.device)
+
+
+@features_of.register_fake
+def _(positions: Tensor, mask: Tensor | None, kind: str, count: int, branching: int) -> Tensor:
+    shape = positions.shape if mask is None else mask.shape
+    return positions.new_empty(*shape, count, dtype=torch.float64)
+
+
+@lru_cache(_TREES)
+def of_tree(nodes: bytes, kind: str, count: int, branching: int) -> NDArray[np.float64]:
+    """The features of the nodes of a tree, or of several. `nodes`: heap indices in order, int64 [n] -> [n, m]"""
+    heap = np.frombuffer(nodes, dtype=np.int64)
+    above = Tree(branching).ancestor(heap, 1)  # 0 for the root
+    place = np.searchsorted(heap, above)
+    joined = heap[place] == above
+    adjacent = np.zeros((heap.size, heap.size))
+    adjacent[joined, place[joined]] = adjacent[place[joined], joined] = 1
+    degree = adjacent.sum(1)
+    found = np.zeros((heap.size, count))
+    if kind == "random-walk":
+        walk = adjacent / np.sqrt(
+            np.outer(degree, degree).clip(1)
+        )  # D^1/2 P D^-1/2, whose powers have the same diagonal
+        power = walk
+        for k in range(count):
+            found[:, k] = (power**2).sum(1)
+            power = power @ walk
+        return found
+    value, vector = np.linalg.eigh(np.diag(degree) - adjacent)
+    draws = np.random.default_rng(zlib.crc32(nodes))
+    columns: list[NDArray[np.float64]] = []
+    for space in np.split(vector, np.flatnonzero(np.diff(value) > _NONE) + 1, axis=1)[1:]:
+        if len(columns) >= count:
+            break
+        size = space.shape[1] if kind == "eigenvectors" else 1
+        given = draws.standard_normal((heap.size, size)) if kind == "eigenvectors" else 1.0 * ~joined[:, None]
+        within, lengths = np.linalg.qr(space @ (space.T @ given))
+        columns += [x * np.sign(a) for x, a in zip(within.T, lengths.diagonal(), strict=True) if abs(a) > _NONE]
+    for k, column in enumerate(columns[:count]):
+        found[:, k] = column
+    return found
