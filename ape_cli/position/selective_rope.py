@@ -14,8 +14,8 @@ $\varphi$ of all heads and pairs, and passed through a causal convolution over 4
 without a bias and an activation. Pair $c$ has the channels $c$ and $c + K/2$, and the base $b$ is 500,000. All weights
 start as those of the release's models, from normal draws of standard deviation 0.02, so the angles are close to 0.
 
-The source has two further parts, which its models leave out and which are options here. With `bias`, $e^{a}$ is added
-to $\varphi$, with a learned $a$ for each head and pair that starts at 0: without a projection, this is RoPE. With
+The release has two further parts, which its configurations leave out and which are options here. With `bias`, $e^a$ is
+added to $\varphi$, with a learned $a$ for each head and pair that starts at 0: without a projection, this is RoPE. With
 `gate`, $\varphi$ is multiplied by a phase gate $\sigma(·)$ of each head, last of all.
 
 Deviations: without `convolution`, the release takes the difference of $\varphi$ and that of the token before, so that
