@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -63,6 +64,9 @@ class IndirectIndexing(Sequences):
     summary = "the symbol at a shift from a given one: ABSCOPZG,Z,-3 -> C"
     source = "Gopalakrishnan et al. 2025, arXiv:2509.10534"
     size_words = ("length", "length of the string")
+    preset_options: ClassVar = {  # `small` can be learned, but takes some thousand steps
+        "small": {"length_mean": 6.0, "length_std": 0.5, "shift_max": 3, "vocabulary": 10}
+    }
 
     length_mean: float = option(30.0, "Mean length of the string, in symbols.")
     length_std: float = option(3.0, "Standard deviation of the length.")
