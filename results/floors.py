@@ -1,8 +1,9 @@
-"""Count what baselines without a model reach on the datasets of results/tasks.toml and results/trees.toml.
+"""Count what baselines without a model reach on the datasets of results/tasks.toml, trees.toml and indirect.toml.
 
     python results/floors.py       writes results/floors.csv, and generates the datasets that are missing
 
-The scripts `results/tasks.sh` and `results/trees.sh` have to be run before. `make record` prints the numbers.
+The scripts `results/tasks.sh`, `results/trees.sh` and `results/indirect.sh` have to be run before. `make record`
+prints the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
 
 RESULTS = Path(__file__).resolve().parent
-SWEEPS = ("tasks", "trees")
+SWEEPS = ("tasks", "trees", "indirect")
 
 
 def counted(sweep: str) -> list[dict[str, object]]:
@@ -30,7 +31,7 @@ def counted(sweep: str) -> list[dict[str, object]]:
     items = stages.plan(groups, open_registry(RESULTS / "record"), datasets).trials
     lines = []
     for item in {item.data.folder: item for item in items}.values():
-        data = prepared(item.experiment).dataset
+        data = prepared(item.experiment).data
         form = tasks.load(data.task).form(data.parameters)
         column = task_of({"task": data.task, "order": data.order, "form": form})
         for baseline, scores in count_baselines(data, "test").counted.items():

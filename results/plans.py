@@ -46,6 +46,7 @@ ABOUT = {  # the sweeps in the order of the page
     "features": "absolute positions, rings, forms of tree vectors, and attention other than the dot product",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
     "tasks": "tasks of other papers and composite structures",
+    "indirect": "indirect indexing: how many of eight seeds solve it",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
     "depth": "trees of depth 1 to 5, evaluated at up to 9, tuned",
     "generalise": "tables 1 and 2 at larger sizes",

@@ -35,7 +35,7 @@ FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
 # sweeps without published numbers: with intervals, and also with exact match
-OURS = ("ingredients", "controls", "init", "features", "extraction", "tasks", "trees")
+OURS = ("ingredients", "controls", "init", "features", "extraction", "tasks", "trees", "indirect")
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes

@@ -64,6 +64,18 @@ flip-flop: the share of reads taken of all instructions
   FlipFlop._read  tasks/test_flip_flop.py::test_instructions_are_drawn_as_in_the_paper
   - (1 - self.ignore_probability) * self.read_share
   + min(self.read_share, 1 - self.ignore_probability)
+indirect indexing: left and right exchanged
+  IndirectIndexing.target  tasks/test_indirect_indexing.py::test_questions_with_answers_by_hand
+  - np.where(back, -distance, distance)
+  + np.where(back, distance, -distance)
+indirect indexing: the given symbol found in the question
+  IndirectIndexing.target  tasks/test_indirect_indexing.py::test_target_is_rederived
+  - source.position < source.size[row]
+  + source.position == source.size[row] + 1
+indirect indexing: shifts to the right alone
+  IndirectIndexing.draw  tasks/test_indirect_indexing.py::test_questions_with_an_answer_are_equally_likely
+  - rng.below(rng.child(key, 'side'), 2)
+  + 0 * distance
 a sum in two splits, with its numbers exchanged
   Task.sample_for_split  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
   - _split_of(self.identity(part))

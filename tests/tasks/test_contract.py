@@ -34,6 +34,7 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "forest-rotate": [{"trees_mean": 3, "depth_mean": 2, "branching": 3, "binarise": True}],
     "grid-copy": [{"side_mean": m, "side_std": s} for m, s in ((10.0, 1.0), (1.2, 1.0), (3.0, 0.5), (2.7, 0.0))],
     "grid-path": [{"side_mean": m, "side_std": s} for m, s in ((11.0, 2.0), (3.0, 2.0), (4.4, 1.0), (9.0, 0.0))],
+    "indirect-indexing": [{"length_std": 0}, {"sizes": (4, 12, 40)}],
     "list-ops": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
     "list-ops-tree": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
     "tree-convert": [
@@ -43,7 +44,15 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     ],
     "tree-query": [{"by": by, **form} for by in ("path", "label") for form in ({"depth_std": 0}, {"sizes": (3, 5)})],
 }
-EXACT_ANSWERS = {"flip-flop", "grid-copy", "grid-path", "list-ops", "list-ops-tree", "tree-convert"}
+EXACT_ANSWERS = {
+    "flip-flop",
+    "grid-copy",
+    "grid-path",
+    "indirect-indexing",
+    "list-ops",
+    "list-ops-tree",
+    "tree-convert",
+}
 FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("addition", {"digits_mean": 3, "digits_std": 1}),
     ("copy", {"length_mean": 6, "vocabulary": 2}),
@@ -54,6 +63,7 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("forest-rotate", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("grid-path", {"side_mean": 5, "side_std": 1}),
     ("group-word", {"group": "cyclic-7", "length_mean": 3}),
+    ("indirect-indexing", {"length_mean": 4, "length_std": 0, "shift_max": 2, "vocabulary": 7}),
     ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
     ("modular", {"length_mean": 3}),
     ("modular", {"kind": "parity", "length_mean": 8, "length_std": 1}),
@@ -86,6 +96,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("associative-recall", {"pairs": 4, "queries": 5}, r"0\.\.4"),
     ("associative-recall", {"pairs": 4, "length": 63}, "an even number from 16"),
     ("associative-recall", {"filler": "blank"}, "blanks with a length"),
+    ("indirect-indexing", {"length_mean": 48.0}, r"at most 52 \(no more than `vocabulary`"),
     ("modular", {"kind": "parity", "modulus": 5}, "parity has the modulus 2"),
     ("group-word", {"group": "alternating-7"}, "alternating-3 to alternating-6"),
     ("group-word", {"group": "cyclic-5", "sha256": "0"}, "only a group in a file has a digest"),
@@ -130,6 +141,7 @@ CONTENT = {  # of 300 rows of each task with its default options
     "grid-path": 1624926638132142385,
     "grid-rotate": 14470193265494620080,
     "group-word": 8078093280561428136,
+    "indirect-indexing": 11239810864266127189,
     "list-ops": 6350391455796799464,
     "list-ops-tree": 15818324727489800964,
     "modular": 8848451230051884460,
