@@ -27,7 +27,7 @@ of a small tree are 0.
 
 Deviations: the paper has no decoder. The target's tree is not known while it is written, so a node of the target has
 the features of the source's node with the same heap index, and 0 if there is none. The scheme therefore acts only in
-models with an encoder. SOS is read as the root. Layers share the frequencies, which the paper allows (section 3.1).
+models with an encoder. SOS is read as the root. The layers share the frequencies, which the paper allows (section 3.1).
 They start as normal numbers of standard deviation `_SCALE`; the paper tunes the scale for each task (appendix A.4), and
 the release starts at 0 by default. The paper takes 8 or 16 features; 8 is best in three of four tasks (table 10).
 
@@ -50,7 +50,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position import Context, FastScheme, Shape, Side
 from ape_cli.position._rotation import Rotations, rotate_pairs
 from ape_cli.structure import Tree
 
@@ -62,7 +63,7 @@ _NONE = 1e-8
 _TREES = 2**14  # whose features are kept
 
 
-class Wire(Scheme):
+class Wire(FastScheme):
     """Rotation of channel pairs by learned functions of a node's spectral features.
 
     Arguments: `features`, which ones; `count`, their number. Raises `UsageError` for other features, and for a count
@@ -72,7 +73,6 @@ class Wire(Scheme):
     structures = ("tree(k)",)
     unique = False
     needs_encoder = "it reads the tree of the source, which a decoder does not know before it is complete"
-    waits_for_positions = True
     option_help: ClassVar[dict[str, str]] = {
         "features": "Features of a node: laplacian, eigenvectors or random-walk.",
         "count": "Number of features.",
@@ -93,27 +93,39 @@ class Wire(Scheme):
         drawn = torch.randn(shape.heads, shape.head_dim // 2, count, generator=shape.generator)
         self.frequencies = nn.Parameter(_SCALE * drawn)  # [H, K/2, m]
 
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
+        """The features of the source's tokens, whose padding has the position 0. int64 [B or 1, N] -> a plan
+
+        Those of a target (`shared_with`) are looked up on any device.
+        """
+        return PositionPlan(tensors=() if shared_with else (self._features(positions, None),))
+
+    def _features(self, positions: Tensor, mask: Tensor | None) -> Tensor:
+        """The features of the source's tokens. int64 [B or 1, N], bool [B, N] or None -> float64 [B or 1, N, m]"""
+        assert isinstance(self.structure, Tree)
+        found: Tensor = features_of(positions, mask, self.features, self.count, self.structure.branching)
+        return found
+
     def _prepared(self, context: Context, shared_with: Context | None) -> Context:
         """The context with the features of its tokens as its state, float64 [B or 1, N, m].
 
         Raises `UsageError` for a causal context without the context of a source.
         """
-        if context.causal:
-            if shared_with is None:
-                what, fix = f"{self.name} does not know the source's tree", "`shared_with`: the context of the source"
-                raise UsageError(what, got="a causal context alone", fix=fix)
+        if not context.causal:
+            planned = context.plan.tensors if context.plan else ()
+            found = planned[0] if planned else self._features(context.positions, context.mask)
+        elif shared_with is not None:
             found = looked_up(context.positions, shared_with)
         else:
-            assert isinstance(self.structure, Tree)
-            given = self.features, self.count, self.structure.branching
-            found = features_of(context.positions, context.mask, *given)
+            what, fix = f"{self.name} does not know the source's tree", "`shared_with`: the context of the source"
+            raise UsageError(what, got="a causal context alone", fix=fix)
         return replace(context, prepare=lambda *_: found)
 
     def rotations(self, context: Context, _: Context) -> Rotations:
         """The rotations by the angles [B or 1, H, N, K/2] of tokens, which all layers share."""
         return Rotations(torch.einsum("bnm,hcm->bhnc", context.state, self.frequencies.double()))
 
-    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+    def rotate_in_basis(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """Turn the vectors at each node. [B, H, N, K] -> the same"""
         return rotate_pairs(x, context.cached(context, self.rotations))
 
@@ -132,16 +144,20 @@ def looked_up(positions: Tensor, source: Context) -> Tensor:
 
 @torch.library.custom_op("ape::tree_features", mutates_args=())
 def features_of(positions: Tensor, mask: Tensor | None, kind: str, count: int, branching: int) -> Tensor:
-    """The features of tokens in the tree of their own row, 0 at padding. `mask`: bool [B, N], None if all are tokens.
+    """The features of tokens in the tree of their own row. `mask`: bool [B, N], None if all are tokens.
 
-    int64 [B or 1, N] -> float64 [B or 1, N, m]
+    0 is no node of its own; it has the features of the root. Padding has features 0. int64 [B or 1, N] -> float64
+    [B or 1, N, m]
     """
-    heap = positions.numpy(force=True).clip(1)  # SOS is the root
+    heap = positions.numpy(force=True)
     tokens = np.ones_like(heap, dtype=bool) if mask is None else mask.numpy(force=True)
     found = np.zeros((*np.broadcast_shapes(heap.shape, tokens.shape), count))
     for row, there, out in zip(np.broadcast_to(heap, tokens.shape), tokens, found, strict=True):
-        nodes, index = np.unique(row[there], return_inverse=True)
-        out[there] = of_tree(nodes.tobytes(), kind, count, branching)[index]
+        nodes = np.unique(row[there & (row > 0)])
+        if nodes.size:
+            at = row[there].clip(1)
+            place = np.searchsorted(nodes, at)
+            out[there] = of_tree(nodes.tobytes(), kind, count, branching)[place] * (nodes[place] == at)[:, None]
     return torch.from_numpy(found).to(positions.device)
 
 
@@ -163,10 +179,8 @@ def of_tree(nodes: bytes, kind: str, count: int, branching: int) -> NDArray[np.f
     degree = adjacent.sum(1)
     found = np.zeros((heap.size, count))
     if kind == "random-walk":
-        walk = adjacent / np.sqrt(
-            np.outer(degree, degree).clip(1)
-        )  # D^1/2 P D^-1/2, whose powers have the same diagonal
-        power = walk
+        # D^1/2 P D^-1/2, whose powers have the diagonals of those of P
+        power = walk = adjacent / np.sqrt(np.outer(degree, degree).clip(1))
         for k in range(count):
             found[:, k] = (power**2).sum(1)
             power = power @ walk

@@ -148,4 +148,43 @@ positions that differ in one coordinate taken for the same
   _distinct  position/test_lie.py::test_there_is_one_operator_for_each_distinct_position
   - which * len(distinct) + number
   + which + number
+padding as nodes of the graph
+  features_of  position/test_wire.py::test_a_row_is_the_same_in_any_order_and_with_padding
+  - row[there & (row > 0)]
+  + row[row > 0]
+a decoder that reads the tree of the target that it writes
+  Wire._prepared  position/test_wire.py::test_the_targets_own_tree_is_not_read
+  - not context.causal
+  + not context.causal or shared_with is not None
+a target that is given the features of the source's padding
+  looked_up  position/test_wire.py::test_a_target_has_the_features_of_the_source_s_nodes
+  - same = same & source.mask[:, None]
+a node that the source lacks with the features of another one
+  looked_up  position/test_wire.py::test_a_target_has_the_features_of_the_source_s_nodes
+  - found * same.any(-1, keepdim=True)
+  + found
+the sign of an eigenvector read from the first child
+  of_tree  position/test_wire.py::test_the_order_of_children_is_not_read
+  - 1.0 * ~joined[:, None]
+  + 1.0 * (heap == 2)[:, None]
+the normalised Laplacian
+  of_tree  position/test_wire.py::test_values_of_another_implementation
+  - np.diag(degree) - adjacent
+  + np.diag(degree > 0) - adjacent / np.sqrt(np.outer(degree, degree).clip(1))
+the constant eigenvector as a feature
+  of_tree  position/test_wire.py::test_values_of_another_implementation
+  - np.split(vector, np.flatnonzero(np.diff(value) > _NONE) + 1, axis=1)[1:]
+  + np.split(vector, np.flatnonzero(np.diff(value) > _NONE) + 1, axis=1)
+a repeated eigenvalue as one feature of the source's eigenvectors
+  of_tree  position/test_wire.py::test_eigenvectors_span_the_eigenspaces_of_the_laplacian
+  - space.shape[1] if kind == "eigenvectors" else 1
+  + 1
+random walks of 1 to m steps, of which a tree has no odd ones
+  of_tree  position/test_wire.py::test_a_path_of_three_nodes_worked_out
+  - (power**2).sum(1)
+  + power.diagonal()
+a decoder-only model with a scheme that needs the tree of an encoder
+  check_without_encoder  position/test_wire.py::test_it_is_refused_without_an_encoder
+  - scheme is not None and scheme.needs_encoder
+  + scheme is not None and scheme.causal_only
 """)

@@ -141,29 +141,31 @@ def test_a_row_is_the_same_in_any_order_and_with_padding() -> None:
         assert not both[1].any()
         assert torch.equal(features_of(padded[:1], mask, kind, 8, 2), both)  # positions that all rows share
         assert not features([4, 6], kind).any()
+        assert not features([0, 2, 4], kind)[0].any()  # SOS alone is no node
 
 
 def test_a_target_has_the_features_of_the_source_s_nodes() -> None:
     """At the same heap index. SOS is the root. A node that the source lacks, or has as padding, has no features."""
     scheme = make()
-    mask = torch.tensor([[True, True, True, True, False]])
-    source = scheme.context(torch.tensor([[3, 1, 2, 5, 4]]), mask)
+    mask = torch.tensor([[False, True, True, True, True, False]])
+    source = scheme.context(torch.tensor([[0, 3, 1, 2, 5, 4]]), mask)
     target = scheme.context(torch.tensor([[0, 2, 4, 5, 6]]), None, True, source).state
     of = source.state[0]
-    assert torch.equal(target[0], torch.stack([of[1], of[2], 0 * of[0], of[3], 0 * of[0]]))
+    assert torch.equal(target[0], torch.stack([of[2], of[3], 0 * of[0], of[4], 0 * of[0]]))
     with pytest.raises(UsageError, match=r"does not know the source's tree[\s\S]*shared_with"):
         scheme.context(torch.tensor([[0, 2]]), causal=True)
 
 
 def test_the_targets_own_tree_is_not_read() -> None:
-    """A later node of the target, of which the source has none, changes no earlier score."""
+    """A later node of the target changes no earlier score. Nodes that the source lacks are alike."""
     scheme = make(d_model=16)
     net = Transformer(scheme, ids=9, d_ff=16, encoder_layers=1, decoder_layers=2, dropout=0.0).double()
     ids = torch.arange(3, 7)[None]
-    memory, source = net.encode(ids, torch.tensor([[1, 2, 3, 6]]), ids > 0)
-    one, other = (net.decode(ids, torch.tensor([[0, 1, 2, last]]), memory, source) for last in (4, 5))
-    assert torch.equal(one[:, :3], other[:, :3])
-    assert torch.equal(one, other)  # 4 and 5 are alike, as the source has neither
+    memory, source = net.encode(ids, torch.tensor([[1, 2, 5, 10]]), ids > 0)
+    one, other, within = (net.decode(ids, torch.tensor([[0, 1, 2, last]]), memory, source) for last in (3, 4, 5))
+    assert torch.equal(one, other)
+    assert torch.equal(one[:, :3], within[:, :3])
+    assert not torch.allclose(one[:, 3], within[:, 3])
 
 
 def test_it_is_refused_without_an_encoder() -> None:
