@@ -88,7 +88,7 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
     if scheme.name == "mixed-rope":
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
     if scheme.name == "wire":
-        return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.tree))
+        return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.source_nodes))
     return at * 10_000 ** (-2 * pair / K)
 
 
@@ -287,7 +287,7 @@ def feed(ff: torch.nn.Module, x: Tensor) -> Tensor:
 def reference(
     made: Transformer, source: list, source_at: list, target: list, target_at: list, attend: Attend = attend
 ) -> Tensor:
-    made.scheme.tree = source_at
+    made.scheme.source_nodes = source_at
     x = embedded(made, source, source_at)
     for layer in made.encoder:
         inner = norm(layer.self_norm, x)

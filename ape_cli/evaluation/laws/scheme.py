@@ -176,11 +176,11 @@ def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Role, Context
     source = None if scheme.causal_only else scheme.context(y)
     for role, (decoder_q, decoder_k) in roles.items():
         if not scheme.causal_only or role == "decoder":
-            contexts = (
+            queries, keys = (
                 scheme.context(at, causal=c, shared_with=source if c else None)
                 for at, c in ((x, decoder_q), (y, decoder_k))
             )
-            yield role, *contexts
+            yield role, queries, keys
 
 
 def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Tensor | None = None) -> Tensor:
