@@ -162,6 +162,9 @@ def test_a_target_has_the_features_of_the_source_s_nodes() -> None:
     target = scheme.context(torch.tensor([[0, 2, 4, 5, 6]]), None, True, source).state
     of = source.state[0]
     assert torch.equal(target[0], torch.stack([of[2], of[3], 0 * of[0], of[4], 0 * of[0]]))
+    whole = scheme.context(torch.tensor([[1, 2, 5]]))
+    missing = scheme.context(torch.tensor([[6, 0]]), None, True, whole).state[0]
+    assert torch.equal(missing, torch.stack([0 * of[0], whole.state[0, 0]]))
     with pytest.raises(UsageError, match=r"does not know the source's tree[\s\S]*shared_with"):
         scheme.context(torch.tensor([[0, 2]]), causal=True)
 
