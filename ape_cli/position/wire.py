@@ -16,10 +16,10 @@ An eigenvector is defined only up to its sign, and up to a rotation if its eigen
 both to the eigensolver, or treats them as augmentation (section 3.2), as its release does, which draws signs at random
 in training. The entries then depend on the order of the nodes, which is no part of the graph. `laplacian` avoids this:
 it takes the projection of the root's indicator on each eigenspace, scaled to length 1, which needs neither a sign nor a
-basis. It keeps what an invariant feature can keep. In source trees of `tree-copy`, eight features tell apart as many
-nodes as symmetry allows: 36 of 56 on average. Nodes that a symmetry exchanges, such as two leaves of one parent, have
-the same features in `laplacian` and `random-walk`. `eigenvectors` tells them apart, but not which of them is the left
-one.
+basis. It keeps nearly all that an invariant feature can keep: in trees of `tree-copy` (56 nodes on average), eight
+features tell apart as many nodes as symmetry allows (36), up to 0.1%. Nodes that a symmetry exchanges, such as two
+leaves of one parent, have the same features in `laplacian` and `random-walk`. `eigenvectors` tells them apart, but not
+which of them is the left one.
 
 The paper's Alg. 1 counts the constant eigenvector among the $m$; it has no effect on scores and is left out here. $L$
 is that of the paper and of most configurations of the release, whose default is $D^{-1/2} L D^{-1/2}$. Missing features
@@ -31,7 +31,7 @@ models with an encoder. SOS is read as the root. The layers share the frequencie
 They start as normal numbers of standard deviation `_SCALE`; the paper tunes the scale for each task (appendix A.4), and
 the release starts at 0 by default. The paper takes 8 or 16 features; 8 is best in three of four tasks (table 10).
 
-Features are computed on the host, in float64, without a gradient, and kept for trees that come again.
+Features are computed on the host, in float64, without a gradient.
 
 Shapes: B batch, H heads, M target tokens, N source tokens, n nodes of a tree, m features, K channels of a head. Angles
 are in radians.
@@ -41,8 +41,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
-from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -60,7 +59,7 @@ _KINDS = ("laplacian", "eigenvectors", "random-walk")
 # Eigenvalues closer than this are one, and a unit vector with a smaller projection has none. In trees of the tasks,
 # different eigenvalues are 1e-5 apart or more.
 _NONE = 1e-8
-_TREES = 2**14  # whose features are kept
+F64: TypeAlias = NDArray[np.float64]
 
 
 class Wire(FastScheme):
@@ -157,7 +156,7 @@ def features_of(positions: Tensor, mask: Tensor | None, kind: str, count: int, b
         if nodes.size:
             at = row[there].clip(1)
             place = np.searchsorted(nodes, at)
-            out[there] = of_tree(nodes.tobytes(), kind, count, branching)[place] * (nodes[place] == at)[:, None]
+            out[there] = of_tree(nodes, kind, count, branching)[place] * (nodes[place] == at)[:, None]
     return torch.from_numpy(found).to(positions.device)
 
 
@@ -167,34 +166,53 @@ def _(positions: Tensor, mask: Tensor | None, kind: str, count: int, branching: 
     return positions.new_empty(*shape, count, dtype=torch.float64)
 
 
-@lru_cache(_TREES)
-def of_tree(nodes: bytes, kind: str, count: int, branching: int) -> NDArray[np.float64]:
-    """The features of the nodes of a tree, or of several. `nodes`: heap indices in order, int64 [n] -> [n, m]"""
-    heap = np.frombuffer(nodes, dtype=np.int64)
+def of_tree(heap: NDArray[np.int64], kind: str, count: int, branching: int) -> F64:
+    """The features of the nodes of a tree, or of several. `heap`: indices in order, int64 [n] -> [n, m]"""
     above = Tree(branching).ancestor(heap, 1)  # 0 for the root
     place = np.searchsorted(heap, above)
     joined = heap[place] == above
     adjacent = np.zeros((heap.size, heap.size))
     adjacent[joined, place[joined]] = adjacent[place[joined], joined] = 1
     degree = adjacent.sum(1)
-    found = np.zeros((heap.size, count))
     if kind == "random-walk":
         # D^1/2 P D^-1/2, whose powers have the diagonals of those of P
         power = walk = adjacent / np.sqrt(np.outer(degree, degree).clip(1))
+        columns = np.empty((heap.size, count))
         for k in range(count):
-            found[:, k] = (power**2).sum(1)
+            columns[:, k] = (power**2).sum(1)
             power = power @ walk
-        return found
-    value, vector = np.linalg.eigh(np.diag(degree) - adjacent)
-    draws = np.random.default_rng(zlib.crc32(nodes))
-    columns: list[NDArray[np.float64]] = []
-    for space in np.split(vector, np.flatnonzero(np.diff(value) > _NONE) + 1, axis=1)[1:]:
-        if len(columns) >= count:
-            break
-        size = space.shape[1] if kind == "eigenvectors" else 1
-        given = draws.standard_normal((heap.size, size)) if kind == "eigenvectors" else 1.0 * ~joined[:, None]
-        within, lengths = np.linalg.qr(space @ (space.T @ given))
-        columns += [x * np.sign(a) for x, a in zip(within.T, lengths.diagonal(), strict=True) if abs(a) > _NONE]
-    for k, column in enumerate(columns[:count]):
-        found[:, k] = column
+    else:
+        # NumPy's own solver would use all cores
+        value, vector = (x.numpy() for x in torch.linalg.eigh(torch.from_numpy(np.diag(degree) - adjacent)))
+        begins = np.flatnonzero(np.diff(value, prepend=-1) > _NONE)  # of each eigenspace, 0 first
+        if kind == "laplacian":
+            columns = _seen_from(vector, begins, ~joined)
+        else:
+            columns = _drawn(vector, begins, count, zlib.crc32(heap.tobytes()))
+    found = np.zeros((heap.size, count))
+    found[:, : columns.shape[1]] = columns[:, :count]
     return found
+
+
+def _seen_from(vector: F64, begins: NDArray[np.int64], roots: NDArray[np.bool_]) -> F64:
+    """The projections of the roots' indicator on the eigenspaces but the first, of length 1, without those that are 0.
+
+    `vector`: eigenvectors as columns, [n, n]; `begins`: where each eigenspace begins -> [n, at most n - 1]
+    """
+    projected = np.add.reduceat(vector * vector[roots].sum(0), begins, axis=1)[:, 1:]
+    length = np.linalg.norm(projected, axis=0)
+    return projected[:, length > _NONE] / length[length > _NONE]
+
+
+def _drawn(vector: F64, begins: NDArray[np.int64], count: int, seed: int) -> F64:
+    """A random orthonormal basis of each eigenspace but the first, up to `count` vectors or a few more.
+
+    It does not depend on the given basis. `vector` and `begins` are those of `_seen_from`. -> [n, at most n - 1]
+    """
+    draws = np.random.default_rng(seed)
+    columns = vector[:, :0]
+    for space in np.split(vector, begins[1:], axis=1)[1:]:
+        if columns.shape[1] < count:
+            within, lengths = np.linalg.qr(space @ (space.T @ draws.standard_normal(space.shape)))
+            columns = np.hstack([columns, within * np.sign(lengths.diagonal())])
+    return columns

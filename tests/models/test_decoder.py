@@ -75,9 +75,7 @@ def packed(rows: list[tuple[list, list, list, list]]) -> tuple[Tensor, Tensor, T
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    ("name", "decay", "options"), [case for case in CASES if not position.load(case[0]).needs_encoder]
-)
+@pytest.mark.parametrize(("name", "decay", "options"), [c for c in CASES if not position.load(c[0]).needs_encoder])
 def test_the_model_is_the_plain_one(name: str, decay: float, options: dict[str, Any]) -> None:
     """A batch of two rows, one of which is shorter: at once, prefix by prefix, and token by token."""
     made = net(name, decay, **options).eval()

@@ -80,6 +80,14 @@ def test_eigenvectors_span_the_eigenspaces_of_the_laplacian() -> None:
     assert not root[:, 1:].any()
 
 
+def test_a_repeated_eigenvalue_is_one_feature() -> None:
+    """A star of three leaves, one of which is the root: the eigenvalue 1 twice, and 4."""
+    expected = torch.zeros(4, 8, dtype=torch.float64)
+    expected[:, 0] = torch.tensor([2.0, 0, -1, -1]) / 6**0.5
+    expected[:, 1] = torch.tensor([1.0, -3, 1, 1]) / 12**0.5
+    assert torch.allclose(features([1, 2, 4, 5]), expected, atol=1e-7)
+
+
 def test_a_score_is_a_sum_over_pairs_and_depends_on_differences() -> None:
     """Eq. (2) by loops; a constant added to all features changes nothing."""
     at = torch.tensor([[1, 2, 3, 4, 5, 8], [1, 3, 7, 14, 15, 2]])
@@ -140,6 +148,8 @@ def test_a_row_is_the_same_in_any_order_and_with_padding() -> None:
         assert not both[0, 6:].any()
         assert not both[1].any()
         assert torch.equal(features_of(padded[:1], mask, kind, 8, 2), both)  # positions that all rows share
+        planned = make(kind).plan(torch.tensor([[1, 2, 3, 4, 5, 10, 0]])).tensors[0]  # padding of batches is 0
+        assert torch.equal(planned[:, :6], alone)
         assert not features([4, 6], kind).any()
         assert not features([0, 2, 4], kind)[0].any()  # SOS alone is no node
 
@@ -152,6 +162,9 @@ def test_a_target_has_the_features_of_the_source_s_nodes() -> None:
     target = scheme.context(torch.tensor([[0, 2, 4, 5, 6]]), None, True, source).state
     of = source.state[0]
     assert torch.equal(target[0], torch.stack([of[2], of[3], 0 * of[0], of[4], 0 * of[0]]))
+    whole = scheme.context(torch.tensor([[1, 2, 5]]))
+    missing = scheme.context(torch.tensor([[6, 0]]), None, True, whole).state[0]
+    assert torch.equal(missing, torch.stack([0 * of[0], whole.state[0, 0]]))
     with pytest.raises(UsageError, match=r"does not know the source's tree[\s\S]*shared_with"):
         scheme.context(torch.tensor([[0, 2]]), causal=True)
 
