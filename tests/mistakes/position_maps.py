@@ -96,7 +96,7 @@ an exported model that reads words at places in place of the positions of its ma
   TrainedModel._of_words  evaluation/test_position_maps.py::test_an_export_reads_the_positions_of_the_run
   - collate(window, part, reading)
   + collate(window, part, PositionReading.of(structure, reading.structure, decoder_only=reading.decoder_only))
-numbers of the same row with different starts
+digits whose number begins in another row
   Abacus.places  data/position_maps/test_abacus.py::test_places_of_a_sum_by_hand
   - np.maximum.accumulate(np.where(is_digit, 0, index), axis=1)
   + np.maximum.accumulate(np.where(is_digit, 0, index))
