@@ -48,6 +48,7 @@ ABOUT = {  # the sweeps in the order of the page
     "tasks": "tasks of other papers and composite structures",
     "indirect": "indirect indexing: how many of eight seeds solve it",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
+    "maps": "encoding or map? sums of 1 to 20 digits, evaluated at up to 100, tuned",
     "depth": "trees of depth 1 to 5, evaluated at up to 9, tuned",
     "generalise": "tables 1 and 2 at larger sizes",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from ape_cli.runs.registry import open_registry
-from results import claims, controls, features, figures, first_picture, queries, starts, verdicts, worth
+from results import claims, controls, features, figures, first_picture, maps, queries, starts, verdicts, worth
 from results.numbers import SCHEMES, TREE_TASKS
 from results.plans import ABOUT, AGAIN, RESULTS, ROOT, RUNS, begun, planned, run, source, standing
 from results.queries.answers import floor_table
@@ -37,7 +37,7 @@ EPOCHS = ("digits", "pixels")
 # sweeps without published numbers: with intervals, and also with exact match
 OURS = ("ingredients", "controls", "init", "features", "extraction", "tasks", "trees", "indirect")
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
-TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
+TUNED = ("length", "maps", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes
 
 
@@ -106,6 +106,7 @@ def computed() -> dict[str, str]:
         "ingredients-worth.md": worth.table(open_registry(RUNS)),
         "linearisation.md": linearisation(),
         **controls.parts(),
+        **maps.parts(),
         **starts.parts(open_registry(RUNS)),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),
@@ -153,12 +154,15 @@ def filled(page: str, parts: dict[str, str]) -> str:
 def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path, str]:
     """The pages with their generated parts.
 
-    A page of results follows from its template. The pages of `IN_PLACE` keep their text, and only their parts change.
+    A page of results follows from its template, as soon as its sweep has a finished run. The pages of `IN_PLACE` keep
+    their text, and only their parts change.
     """
     snippets = {path.stem: queries.render(path.read_text("utf-8")) for path in (TEMPLATES / "parts").iterdir()}
     parts = made | snippets | cost_tables() | {"sweeps": sweeps(counts), "floors": floor_table()}
     texts = {path: filled(path.read_text(encoding="utf-8"), parts) for path in IN_PLACE}
     for path in sorted(TEMPLATES.glob("*.md")):
+        if path.stem in ABOUT.keys() - counts.keys():
+            continue
         note = f"\n<!-- `make record` writes this page from {path.relative_to(ROOT).as_posix()}. -->\n"
         text = filled(queries.render(path.read_text(encoding="utf-8")), parts) + note
         texts[ELSEWHERE.get(path.name, PAGES / path.name)] = text

@@ -238,8 +238,9 @@ def collate(
     if (drawn := reading.positions) is not None:
         numbers = window.row[chosen]
         drawn.check(numbers, lengths, count)
-        source_positions = drawn.at(numbers, lengths, source_positions, source_mask)
-        input_positions = drawn.at(numbers, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
+        source_positions = drawn.at(numbers, lengths, drawn.places(source, source_positions), source_mask)
+        input_places = drawn.places(inputs, input_positions)
+        input_positions = drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
     label_places = _asked(target, padding) if reading.tagged else None
     if label_places is not None:
         target = np.take_along_axis(target, label_places, axis=1)

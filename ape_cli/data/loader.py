@@ -150,6 +150,13 @@ class Dataset:
         return self.structure.width
 
     @property
+    def vocabulary(self) -> list[str] | None:
+        """The name of each id, or of each class. None if the dataset is missing and its task is not known."""
+        if not self.missing:
+            return list(self.manifest.vocabulary)
+        return None if self.made_by is None else self.made_by.id_names
+
+    @property
     def ids(self) -> int:
         """The size of the vocabulary, including PAD, SOS and EOS; for images, the number of classes."""
         return len(self.manifest.vocabulary)

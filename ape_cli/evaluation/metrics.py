@@ -171,13 +171,27 @@ def _follow(writer: _Writer, batch: SequenceBatch, reading: PositionReading) -> 
     rows, length = batch.labels.shape
     written = batch.labels.new_full((rows, 1), SOS)
     ended = torch.zeros(rows, dtype=torch.bool, device=written.device)
-    for m in range(1, length + 1):
-        chosen = writer.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
+    for _ in range(length):
+        chosen = writer.next(written, _positions(written, batch, reading)).masked_fill(ended, PAD)
         written = torch.cat([written, chosen[:, None]], dim=1)
         ended |= (chosen == EOS) & (reading.data == Seq())
         if ended.all():
             break
     return functional.pad(written[:, 1:], (0, length + 1 - written.shape[1]), value=PAD)
+
+
+def _positions(written: Tensor, batch: SequenceBatch, reading: PositionReading) -> Tensor:
+    """The positions of what is written so far, from SOS on. int64 [B, m] -> int64 [B or 1, m (, C)]
+
+    They are those of the batch, unless the map of positions reads the tokens.
+    """
+    positions = batch.input_positions[:, : written.shape[1]]
+    if (drawn := reading.positions) is None or not drawn.sampler.reads_tokens:
+        return positions
+    places = drawn.places(written.cpu().numpy(), positions.cpu().numpy())
+    sources = batch.source_mask.sum(1).cpu().numpy()
+    found = drawn.at(batch.row, sources, places, np.ones(written.shape, dtype=bool))
+    return torch.from_numpy(found).to(written.device)
 
 
 def _unfold(writer: _Writer, batch: SequenceBatch, task: Trees, reading: PositionReading) -> Tensor:
@@ -193,7 +207,7 @@ def _unfold(writer: _Writer, batch: SequenceBatch, task: Trees, reading: Positio
     written = labels.new_full((len(labels), 1), SOS)
     for m in range(expected.shape[1]):
         if reading.is_line:
-            positions = batch.input_positions[:, : m + 1]
+            positions = _positions(written, batch, reading)
         else:
             before = nodes[:, : m + 1]
             positions = torch.from_numpy(reading.input_positions_of(before, before > 0, sources)).to(labels.device)

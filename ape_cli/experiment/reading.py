@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ape_cli import position
 from ape_cli.core import user_parts
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.errors import DataError, UsageError, brief
+from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.collation import PositionReading
 from ape_cli.data.position_maps import RowPositions
@@ -92,10 +94,11 @@ def row_positions(config: Config) -> RowPositions | None:
     return RowPositions(made, config.seed, config.decoder_only)
 
 
-def check_map(config: Config, data: Structure, decay: float) -> None:
+def check_map(config: Config, data: Structure, names: Sequence[str] | None, decay: float) -> None:
     """Check that the map of a configuration fits its scheme and its model, for data of structure `data`.
 
-    `decay`: the locality bias. Raises `MapError`, with the reason, if it does not, and the errors of `row_positions`.
+    `names`: of the data's ids, or None if they are not known. `decay`: the locality bias. Raises `MapError`, with the
+    reason, if it does not fit, and the errors of `row_positions`.
     """
     if (positions := row_positions(config)) is None:
         return
@@ -115,6 +118,8 @@ def check_map(config: Config, data: Structure, decay: float) -> None:
     # a scheme that reads no positions has a locality bias, which depends on differences too
     if made.shifts and config.decoder_only and (_scheme(config, structure, 1).relative or not reads_positions):
         raise refused("scores depend on differences of positions alone, so it would have no effect in a decoder")
+    if names is not None and (reason := made.misfit(names)):
+        raise refused(reason, got=f"symbols {brief(' '.join(names[FIRST_SYMBOL:]))}")
     if not PositionReading.of(data, structure).is_line:
         reason = "it acts on places along the linearisation, and these positions are places in a structure"
         raise refused(reason, got=f"structure {structure}", fix="`structure=seq` reads the linearisation")

@@ -192,7 +192,7 @@ def complete(config: Config, data: Dataset) -> Config:
         what, got = f"{config.scheme} is not bounded by a size", f"max_size={config.max_size}"
         raise UsageError(what, got=got, fix="leave max_size out")
     decay = locality(config)
-    check_map(config, data.structure, decay)
+    check_map(config, data.structure, data.vocabulary, decay)
     fields: dict[str, Any] = {"structure": None if is_default else structure, "decay": decay}
     if isinstance(config, SequenceConfig):
         _check_effect(config)

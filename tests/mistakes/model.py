@@ -46,8 +46,8 @@ the locality bias missing from the encoder
   + AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decays': None})
 positions off by one in greedy decoding
   _follow  models/test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes
-  - writer.next(written, batch.input_positions[:, :m])
-  + writer.next(written, batch.input_positions[:, :m] + 1)
+  - writer.next(written, _positions(written, batch, reading))
+  + writer.next(written, _positions(written, batch, reading) + 1)
 a decoder with a kind of attention that mixes queries
   Transformer.__init__  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - behind = attention.make() if chosen.mixes_queries else chosen

@@ -34,12 +34,12 @@ positions drawn from 0, which is that of SOS
   + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
 as many positions drawn as the answer has tokens, so that they tell its length
   collate  data/position_maps/test_randomised.py::test_a_position_does_not_tell_the_length_of_the_answer
-  - drawn.at(numbers, lengths, source_positions, source_mask)
-  + drawn.at(numbers, lengths + count, source_positions, source_mask)
+  - drawn.at(numbers, lengths, drawn.places(source, source_positions), source_mask)
+  + drawn.at(numbers, lengths + count, drawn.places(source, source_positions), source_mask)
 another draw of positions for the target than for the source
   collate  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
-  - drawn.at(numbers, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
-  + drawn.at(numbers + 1, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
+  - drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+  + drawn.at(numbers + 1, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
 SOS of an encoder-decoder moved from the empty path
   RowPositions.at  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - np.pad(drawn, ((0, 0), (1, 0)))
@@ -74,8 +74,8 @@ a shift of positions that never reaches its maximum
   + self.maximum
 greedy decoding of words at places in place of the drawn positions
   _follow  evaluation/test_position_maps.py::test_what_is_written_is_what_teacher_forcing_predicts_after_it
-  - batch.input_positions[:, :m]
-  + torch.arange(m)[None].expand(len(written), -1)
+  - _positions(written, batch, reading)
+  + torch.arange(written.shape[1])[None].expand(len(written), -1)
 greedy decoding of trees at places in place of the drawn positions
   _unfold  evaluation/test_position_maps.py::test_the_tree_unfolds_at_the_positions_of_the_batch
   - reading.is_line
@@ -96,4 +96,40 @@ an exported model that reads words at places in place of the positions of its ma
   TrainedModel._of_words  evaluation/test_position_maps.py::test_an_export_reads_the_positions_of_the_run
   - collate(window, part, reading)
   + collate(window, part, PositionReading.of(structure, reading.structure, decoder_only=reading.decoder_only))
+digits whose number begins in another row
+  Abacus.places  data/position_maps/test_abacus.py::test_places_of_a_sum_by_hand
+  - np.maximum.accumulate(np.where(is_digit, 0, index), axis=1)
+  + np.maximum.accumulate(np.where(is_digit, 0, index))
+places of digits that count from 0, which is that of other tokens
+  Abacus.places  data/position_maps/test_abacus.py::test_positions_are_those_of_the_release
+  - index - before
+  + np.maximum(index - before - 1, 0)
+digits whose place counts the tokens of the whole row
+  Abacus.places  data/position_maps/test_abacus.py::test_places_of_a_sum_by_hand
+  - index - before
+  + np.where(is_digit, index, 0)
+the symbol after the digits taken for one
+  Abacus.places  data/position_maps/test_abacus.py::test_places_of_a_sum_by_hand
+  - ids < FIRST_SYMBOL + self.digits
+  + ids <= FIRST_SYMBOL + self.digits
+a random start of numbers in evaluation
+  Abacus.in_evaluation  data/position_maps/test_abacus.py::test_starts_are_drawn_in_training_alone
+  - Abacus(1, self.digits)
+  + self
+a random start of numbers that begins at 0, or ends before its largest
+  Abacus.positions  data/position_maps/test_abacus.py::test_every_start_is_equally_likely
+  - rng.below(rng.bits(keys, np.array(1)), self.largest_start)
+  + rng.below(rng.bits(keys, np.array(1)), self.largest_start) - 1
+the answer's numbers at places along the line
+  collate  data/position_maps/test_abacus.py::test_starts_are_drawn_in_training_alone
+  - drawn.places(inputs, input_positions)
+  + input_positions
+greedy decoding at the places of the true answer
+  _follow  data/position_maps/test_abacus.py::test_the_decoder_writes_at_the_places_of_what_it_wrote
+  - _positions(written, batch, reading)
+  + batch.input_positions[:, : written.shape[1]]
+places of digits from the least significant one, which a decoder cannot know
+  Abacus.places  data/position_maps/test_rules.py::test_the_maps_of_ape_keep_every_rule
+  - index - before
+  + np.where(is_digit, index[::-1], 0)
 """)

@@ -38,7 +38,7 @@ def names() -> list[str]:
     """The names of all maps, from the files in this folder and from entry points.
 
     >>> names()
-    ['coupled', 'offset', 'plain', 'randomised']
+    ['abacus', 'coupled', 'offset', 'plain', 'randomised']
     """
     return plugins.names(sys.modules[__name__])
 

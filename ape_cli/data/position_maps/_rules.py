@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ape_cli.core import user_parts
+from ape_cli.core import rng, user_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.data.position_maps._sampler import PositionSampler, RowPositions
@@ -43,7 +43,24 @@ def _of_the_key(sampler: PositionSampler) -> None:
                     raise user_parts.returns(sampler, "positions", got, "equal positions for equal keys", fix)
 
 
-RULES: dict[str, Callable[[PositionSampler], None]] = {"form": _form, "of-the-key": _of_the_key}
+def _of_the_tokens(sampler: PositionSampler) -> None:
+    """A place that depends on tokens depends on those up to it in its own row alone."""
+    ids = rng.below(rng.bits(rng.rows(0, "rules", np.arange(6))[:, None], np.arange(20)), 20)
+    line = np.tile(np.arange(1, 21), (6, 1))
+    rows = RowPositions(sampler, 0)
+    whole = rows.places(ids, line)
+    for i, n in np.ndindex(ids.shape):
+        part = rows.places(ids[i : i + 1, : n + 1], line[i : i + 1, : n + 1])
+        if (part != whole[i, : n + 1]).any():
+            got, fix = f"place {whole[i, n]}, and {part[0, n]} without what follows", "read only the tokens up to it"
+            raise user_parts.returns(sampler, "places", got, "equal places after equal tokens", fix)
+
+
+RULES: dict[str, Callable[[PositionSampler], None]] = {
+    "form": _form,
+    "of-the-key": _of_the_key,
+    "of-the-tokens": _of_the_tokens,
+}
 
 
 def _batches(sampler: PositionSampler) -> Iterator[tuple[RowPositions, I64]]:

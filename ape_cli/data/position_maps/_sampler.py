@@ -1,7 +1,8 @@
 """The base class of maps of positions, and the map of a run with the seed from which it draws.
 
 A place is the index of a token along the linearisation: 1, 2, ... In an encoder-decoder, the places of the target begin
-anew. In a decoder-only model they continue those of the source. Place 0 is SOS of an encoder-decoder, or padding.
+anew. In a decoder-only model they continue those of the source. Place 0 is SOS of an encoder-decoder, or padding. A map
+may count places in another way, from the tokens (`PositionSampler.places`).
 
 Shapes: B rows of a batch, L places, C coordinates of a position. Places and positions are int64, keys are uint64.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -32,6 +33,7 @@ class PositionSampler(ABC):
     option_help: ClassVar[dict[str, str]] = {}  # what each of its options means
     restarts: ClassVar[bool] = False  # whether, in a decoder-only model, the places of the target begin anew
     shifts: ClassVar[bool] = False  # whether it moves all tokens of a row alike
+    reads_tokens: ClassVar[bool] = False  # whether places depend on the tokens (`places`)
     # the reason why it acts only in a decoder-only model; empty if it acts in every model
     decoder_only: ClassVar[str] = ""
 
@@ -54,6 +56,23 @@ class PositionSampler(ABC):
         the source. -> int64 [B]
         """
         return None
+
+    def places(self, ids: I64) -> I64:
+        """The places of tokens, for a map that `reads_tokens`. Other maps have those along the linearisation.
+
+        ids: int64 [B, L], of one side, with its SOS and EOS, padded with PAD -> int64 [B, L], from 0, which is always
+        at position 0. The place of a token may depend only on the tokens up to it, because the decoder reads what it
+        writes.
+        """
+        raise NotImplementedError
+
+    def misfit(self, names: Sequence[str]) -> str:
+        """The reason why the map cannot act on data whose ids have these names; empty if it can."""
+        return ""
+
+    def in_evaluation(self) -> PositionSampler:
+        """The map of validation and evaluation, which is this one unless they draw otherwise than training."""
+        return self
 
     def greatest(self, most: int) -> int:
         """The greatest position of rows of at most `most` places. A bounded scheme is made for it."""
@@ -84,6 +103,19 @@ class RowPositions:
     def of_epoch(self, epoch: int) -> RowPositions:
         """The same for an epoch of the training."""
         return replace(self, epoch=epoch)
+
+    def places(self, ids: I64, line: I64) -> I64:
+        """The places of tokens: those of the map if it reads tokens, or else the given ones along the linearisation.
+
+        ids: int64 [B, L]; line: int64 [B or 1, L (, C)] -> the same shape. Raises `ApeError` if the map returns
+        something else.
+        """
+        if not self.sampler.reads_tokens:
+            return line
+        found = _int64(self.sampler, "places", self.sampler.places(ids), ids.shape)
+        if (found < 0).any():
+            raise user_parts.returns(self.sampler, "places", found.min(), "0 or more")
+        return found if line.ndim == 2 else np.repeat(found[..., None], line.shape[2], axis=2)
 
     def counts(self, sources: I64) -> I64 | None:
         """`PositionSampler.capacity` of some rows. Raises `ApeError` if the map returns something else."""
@@ -124,7 +156,8 @@ class RowPositions:
         """
         shape = (*mask.shape, *places.shape[2:])
         places = np.where(mask.reshape(mask.shape + (1,) * (places.ndim - 2)), places, 0)
-        length, sampler = int(places.max(initial=0)), self.sampler
+        length = int(places.max(initial=0))
+        sampler = self.sampler.in_evaluation() if self.epoch is None else self.sampler
         counts = self.counts(sources)
         counts = np.full_like(sources, length) if counts is None else counts
         drawn = _int64(sampler, "positions", sampler.positions(self._keys(rows), counts, length), (len(rows), length))

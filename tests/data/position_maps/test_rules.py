@@ -91,6 +91,11 @@ def test_a_mistake_in_another_method_breaks_a_rule() -> None:
         {"capacity": lambda self, sources, *, joined: None if len(sources) > 1 else sources * 3},
         {"capacity": lambda self, sources, *, joined: sources * 2.0},
         {"capacity": lambda self, sources, *, joined: np.add(sources, 1, out=sources)},
+        {"reads_tokens": True, "places": lambda self, ids: ids - 1},
+        {"reads_tokens": True, "places": lambda self, ids: ids * 1.0},
+        {"reads_tokens": True, "places": lambda self, ids: ids[:, ::-1]},
+        {"reads_tokens": True, "places": lambda self, ids: np.maximum.accumulate(ids)},
+        {"reads_tokens": True},
     ):
         with pytest.raises(ApeError, match="position map 'test-rules'"):
             measure(type("Mine", (Plain,), {**methods, "__module__": __name__})())
