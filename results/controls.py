@@ -29,15 +29,16 @@ from results.numbers import TREE_TASKS, Scores, small
 
 GROUP, SEEDS, MARGIN = "orthogonal-tree", 6, 1.0
 DISTANCES = ("tree-distance", "tree-path")
-CONTROLS = (*DISTANCES, "tree-learned", "wire", "tree", "orthogonal-tree-one-generator")
+SPECTRA = ("wire", "wire features=eigenvectors")
+CONTROLS = (*DISTANCES, "tree-learned", *SPECTRA, "tree", "orthogonal-tree-one-generator")
 METRICS = ("token_accuracy", "exact_match")
 
 
 def gap(control: str, task: str, metric: str) -> Scores:
     """The scores of `orthogonal-tree` minus those of a control, by seed; empty if one of them has no runs."""
-    column = f"{task}/breadth-to-depth"
+    column, (scheme, _, settings) = f"{task}/breadth-to-depth", control.partition(" ")
     try:
-        return small(column, GROUP, metric=metric) - small(column, control, metric=metric)
+        return small(column, GROUP, metric=metric) - small(column, scheme, settings, metric)
     except KeyError:
         return Scores()
 

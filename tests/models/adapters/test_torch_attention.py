@@ -20,9 +20,11 @@ MASK = torch.tensor([[True] * 10, [True] * 7 + [False] * 3, [True] * 9 + [False]
 
 def contexts(scheme: Scheme, expression: str, who: str) -> tuple[Context, Context]:
     at = places(expression)
+    source = None if scheme.causal_only else scheme.context(at, MASK)
     if who == "another":
-        return scheme.context(at[:, :6], causal=True), scheme.context(at, MASK)
-    here = scheme.context(at, MASK if who == "padding" else None, causal=who == "causal")
+        return scheme.context(at[:, :6], causal=True, shared_with=source), source or scheme.context(at, MASK)
+    causal = who == "causal"
+    here = scheme.context(at, MASK if who == "padding" else None, causal, source if causal else None)
     return here, here
 
 
