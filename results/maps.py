@@ -1,6 +1,7 @@
 """Encoding or map of positions? The rule of the page `maps`, applied to the finished runs of `maps.toml`.
 
-Scores are exact match in percent, as the mean over the sizes beyond training. The effect of a factor is in points.
+Scores are exact match in percent: at the largest size of training, or as the mean over the sizes beyond. The effect of
+a factor is in points.
 """
 
 from __future__ import annotations
@@ -44,14 +45,13 @@ def effect(scores: Mapping[Cell, Scores], factor: int) -> Scores:
     return Scores({seed: apart(seed) for seed in next(iter(scores.values()))})
 
 
-def verdict(scores: Mapping[Cell, Scores], learnt: Sequence[Cell]) -> str:
-    """What the rule says about the scores of all cells."""
-    if 2 * len(learnt) < len(scores):
-        return "not seen, because fewer than half of the cells have learnt 20 digits"
-    ahead = effect(scores, 1) - effect(scores, 0)
-    if not ahead.is_clear or abs(ahead) < POINTS:
-        return "neither is clearly larger"
-    return "the map" if ahead.mean > 0 else "the encoding"
+def verdict(scores: Mapping[Cell, Scores]) -> str:
+    """The two effects in the scores of all cells, and which one the rule calls larger."""
+    maps, encodings = effect(scores, 1), effect(scores, 0)
+    ahead = maps - encodings
+    larger = "the map" if ahead.mean > 0 else "the encoding"
+    larger = larger if ahead.is_clear and abs(ahead) >= POINTS else "neither"
+    return f"maps {maps:.1f} ±{maps.half:.1f}, encodings {encodings:.1f} ±{encodings.half:.1f}: {larger}"
 
 
 def table(scores: Mapping[Cell, Scores], trained: Mapping[Cell, Scores]) -> str:
@@ -71,14 +71,15 @@ def table(scores: Mapping[Cell, Scores], trained: Mapping[Cell, Scores]) -> str:
     columns = [printed([(scheme, name) for scheme in ENCODINGS]) for name in MAPS]
     lines.append(f"| mean | {' | '.join(columns)} | |")
     lines.append(f"| `none` | {printed([('none', 'plain')])} |{' |' * len(MAPS)}")
-    crossed = {(scheme, name): scores.get((scheme, name)) for scheme in ENCODINGS for name in MAPS}
-    whole = {cell: score for cell, score in crossed.items() if score is not None}
-    if len(whole) < len(crossed):
-        return "\n".join([*lines, "", "The question is open until all cells are finished.", ""])
-    maps, encodings = effect(whole, 1), effect(whole, 0)
-    learnt = [cell for cell in whole if trained[cell].mean >= LEARNT]
-    told = f"maps {maps:.1f} ±{maps.half:.1f} points, encodings {encodings:.1f} ±{encodings.half:.1f} points"
-    return "\n".join([*lines, "", f"Effects: {told}. Verdict: {verdict(whole, learnt)}.", ""])
+    crossed = [(scheme, name) for scheme in ENCODINGS for name in MAPS]
+    if not all(cell in scores for cell in crossed):
+        told = ["The question is open until all cells are finished."]
+    elif not any(trained[cell].mean >= LEARNT for cell in crossed):
+        told = [f"The question is not seen, because no cell has learnt {LARGEST} digits."]
+    else:
+        beyond, within = ({cell: of[cell] for cell in crossed} for of in (scores, trained))
+        told = [f"- Beyond training: {verdict(beyond)}.", f"- At {LARGEST} digits: {verdict(within)}."]
+    return "\n".join([*lines, "", *told, ""])
 
 
 def parts() -> dict[str, str]:

@@ -29,15 +29,13 @@ def test_effects_by_hand() -> None:
 
 
 def test_the_verdict() -> None:
-    for scores, learnt, expected in (
-        (made({"abacus": 40}, {"rope": 10}), CELLS, "the map"),
-        (made({"abacus": 10}, {"rope": 40}), CELLS, "the encoding"),
-        (made({"abacus": 20}, {"rope": 10}), CELLS, "neither"),  # 4.7 points
-        (made({"abacus": 40}, {}, -0.2), CELLS, "neither"),  # 17.3, 3.5 and 0.7 points
-        (made({"abacus": 40}, {"rope": 10}), CELLS[:9], "not seen"),
-        (made({"abacus": 40}, {"rope": 10}), CELLS[:10], "the map"),
+    for scores, expected in (
+        (made({"abacus": 40}, {"rope": 10}), "the map"),
+        (made({"abacus": 10}, {"rope": 40}), "the encoding"),
+        (made({"abacus": 20}, {"rope": 10}), "neither"),  # 4.7 points
+        (made({"abacus": 40}, {}, -0.2), "neither"),  # 17.3, 3.5 and 0.7 points
     ):
-        assert maps.verdict(scores, learnt).startswith(expected), expected
+        assert maps.verdict(scores).endswith(f": {expected}"), expected
 
 
 def test_the_table() -> None:
@@ -46,7 +44,10 @@ def test_the_table() -> None:
     lines = maps.table(scores, trained).splitlines()
     assert lines[3] == "| `rope` | 30.0 ±0.0 | 30.0 ±0.0 | 30.0 ±0.0 | 70.0 ±0.0 | 40.0 ±0.0 |"
     assert lines[5] == "| `fire` | (20.0 ±0.0) | (20.0 ±0.0) | (20.0 ±0.0) | (60.0 ±0.0) | 30.0 ±0.0 |"
-    assert lines[-1].endswith("Verdict: the map.")
+    assert lines[-2] == "- Beyond training: maps 17.3 ±0.0, encodings 4.0 ±0.0: the map."
+    assert lines[-1] == "- At 20 digits: maps 0.0 ±0.0, encodings 0.3 ±1.1: neither."  # 0, 0 and 0.8
+    weak = {cell: Scores(dict.fromkeys((42, 43, 44), 89)) for cell in scores}
+    assert "not seen" in maps.table(scores, weak).splitlines()[-1]
     assert maps.parts() == {} or "maps" in maps.parts()["maps-effects.md"]
     del scores["alibi", "coupled"], trained["alibi", "coupled"]
     assert maps.table(scores, trained).splitlines()[-1] == "The question is open until all cells are finished."
