@@ -75,7 +75,7 @@ def table(scores: Mapping[Cell, Scores], trained: Mapping[Cell, Scores]) -> str:
     if not all(cell in scores for cell in crossed):
         told = ["The question is open until all cells are finished."]
     elif not any(trained[cell].mean >= LEARNT for cell in crossed):
-        told = [f"The question is not seen, because no cell has learnt {LARGEST} digits."]
+        told = [f"The question cannot be answered, because no cell has learnt {LARGEST} digits."]
     else:
         beyond, within = ({cell: of[cell] for cell in crossed} for of in (scores, trained))
         told = [f"- Beyond training: {verdict(beyond)}.", f"- At {LARGEST} digits: {verdict(within)}."]

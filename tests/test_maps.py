@@ -47,7 +47,7 @@ def test_the_table() -> None:
     assert lines[-2] == "- Beyond training: maps 17.3 ±0.0, encodings 4.0 ±0.0: the map."
     assert lines[-1] == "- At 20 digits: maps 0.0 ±0.0, encodings 0.3 ±1.1: neither."  # 0, 0 and 0.8
     weak = {cell: Scores(dict.fromkeys((42, 43, 44), 89)) for cell in scores}
-    assert "not seen" in maps.table(scores, weak).splitlines()[-1]
+    assert "cannot be answered" in maps.table(scores, weak).splitlines()[-1]
     assert maps.parts() == {} or "maps" in maps.parts()["maps-effects.md"]
     del scores["alibi", "coupled"], trained["alibi", "coupled"]
     assert maps.table(scores, trained).splitlines()[-1] == "The question is open until all cells are finished."

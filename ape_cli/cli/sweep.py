@@ -55,7 +55,7 @@ class GridOptions:
     seeds: str | None = option("Seeds, such as 42,43,44 or 42-44.")
     structures: str | None = option("Structures that positions are read as, such as seq*tree(2).")
     attentions: str | None = option("Kinds of attention.")
-    positions: str | None = option("Maps of positions: plain,randomised,offset,coupled.")
+    positions: str | None = option("Maps of positions: plain,randomised,offset,coupled,abacus.")
     models: str | None = option("Models: encoder-decoder,decoder.")
     preset: str | None = option(PRESET)
     precision: str | None = option(PRECISION)

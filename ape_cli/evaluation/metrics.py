@@ -181,7 +181,7 @@ def _follow(writer: _Writer, batch: SequenceBatch, reading: PositionReading) -> 
 
 
 def _positions(written: Tensor, batch: SequenceBatch, reading: PositionReading) -> Tensor:
-    """The positions of what is written so far, from SOS on. int64 [B, m] -> int64 [B or 1, m (, C)]
+    """The positions of the tokens written so far, starting with SOS. int64 [B, m] -> int64 [B or 1, m (, C)]
 
     They are those of the batch, unless the map of positions reads the tokens.
     """

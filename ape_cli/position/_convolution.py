@@ -1,4 +1,4 @@
-"""Short causal convolutions, as the modules of layers (`Scheme.layer`) use them.
+"""Short causal convolutions, for the modules of layers (`Scheme.layer`).
 
 Shapes: B batch, N tokens, S size of the convolution in tokens, C channels.
 """
@@ -12,9 +12,9 @@ from ape_cli.core.errors import UsageError
 
 
 class ShortConvolution(nn.Module):
-    """Each channel of a token is a weighted sum of this channel at the token and at the S - 1 tokens before it.
+    """A causal depthwise convolution: each channel is a weighted sum over a token and the S - 1 tokens before it.
 
-    There is no bias. The weights start uniform between -1/√S and 1/√S, as those of `nn.Conv1d` do.
+    There is no bias. The weights are initialised uniformly between -1/√S and 1/√S, as in a depthwise `nn.Conv1d`.
 
     Arguments: `channels`; `size`, S.
 
@@ -31,7 +31,7 @@ class ShortConvolution(nn.Module):
         nn.init.uniform_(self.weight, -(size**-0.5), size**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply it to N tokens, and as many before them as it reads. [B, S - 1 + N, C] -> [B, N, C]"""
+        """Convolve N tokens, given with the S - 1 tokens before them. [B, S - 1 + N, C] -> [B, N, C]"""
         size = self.weight.shape[1]
         count = x.shape[1] - (size - 1)
         terms = [x[:, at : at + count] * weight.to(x.dtype) for at, weight in enumerate(self.weight.unbind(1))]

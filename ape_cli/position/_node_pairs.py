@@ -24,7 +24,7 @@ class NodePairs(Scheme):
     structures = ("tree(k)",)
     relative = True
     bounded = True
-    unique = False  # the path back from a node does not tell at which child it began
+    unique = False  # a step up does not tell from which child it comes
     memory = "H L^2"
 
     def __init__(self, shape: Shape) -> None:

@@ -31,8 +31,8 @@ _TYPE = "keep the dtype of what the hook is given: `p.to(x.dtype)`"
 def reads_positions(scheme: Scheme) -> bool:
     """Whether a scheme reads positions, apart from a locality bias.
 
-    Scores of content may follow the order of the tokens alone. Then the class does not claim that positions are
-    `unique`. An object of a class that does may still start with weights that encode some positions alike.
+    Scores that depend on content may use only the order of the tokens. Such a class does not claim that positions are
+    `unique`. The claim of the object is not used, because its initial weights may encode some positions alike.
     """
     reads = any(map(scheme.overrides, ("embed", "rotate", "bias")))
     return reads or (scheme.overrides("logits") and type(scheme).unique)

@@ -216,14 +216,14 @@ class Scheme(nn.Module):
 
         It is called once for each attention: `role` is "encoder", "decoder" or "cross", and `index` is the number of
         the layer in its stack. In each forward pass, the module maps the tokens that the keys are projected from,
-        [B, N, D], to the `content` of `logits`, [B, N, ...]. It maps each token alone, unless it has an attribute
-        `reach`: the number of tokens before a token that it reads too. Then it is called with [B, reach + N, D], where
-        zeros take the place of padding and of what is before the first token, and returns the content of the last N.
+        [B, N, D], to the `content` of `logits`, [B, N, ...]. It maps each token by itself, unless it has an attribute
+        `reach`, the number of earlier tokens that it also reads. Then it is called with [B, reach + N, D], with zeros
+        at padding and before the first token, and returns the content of the last N tokens.
         """
         return None
 
     def inputs(self, key: str, x: Tensor, mask: Tensor | None = None, before: Tensor | None = None) -> Tensor:
-        """What the module of a layer is called with: tokens, after as many earlier ones as it reads (its `reach`).
+        """The input of a layer's module: the tokens, preceded by as many earlier ones as it reads (its `reach`).
 
         x: [B, N, D]; mask: bool [B, N], True for tokens; before: [B, L, D], the inputs for the tokens before x, or None
         if there are none -> [B, reach + N, D]
@@ -236,7 +236,7 @@ class Scheme(nn.Module):
         return torch.cat([before, x], dim=1)
 
     def content(self, key: str, x: Tensor, mask: Tensor | None = None) -> Tensor | None:
-        """The `content` of `logits` for tokens, all at once. `key`: of a layer, which `attach` returns.
+        """The `content` of `logits` for all tokens at once. `key`: the key of a layer, as returned by `attach`.
 
         x: [B, N, D], mask: bool [B, N] -> [B, N, ...], or None if the layer has no module
         """

@@ -10,11 +10,11 @@ Deviations:
   there: the source tokens just before and just after the query's place get the same score, and only their content tells
   the decoder which comes next. This explains low scores on `copy`.
 
-`slopes` selects the slopes if $H$ is not a power of two; otherwise both choices are the same.
+`slopes` selects the slopes if $H$ is not a power of two. If it is one, both choices give the same slopes.
 
 - `geometric`, the default, is the formula above for any $H$, as in the paper's text.
-- `press` is that of the authors' release, and of BLOOM, Falcon and MPT in `transformers`: the slopes of the largest
-  power of two $P < H$, and then every second slope of $2P$ heads. For 6 heads it gives
+- `press` is the rule of the authors' release, and of BLOOM, Falcon and MPT in `transformers`: the slopes of $P$ heads,
+  with $P$ the largest power of two below $H$, and then every second slope of $2P$ heads. For 6 heads it gives
   $2^{-2}, 2^{-4}, 2^{-6}, 2^{-8}, 2^{-1}, 2^{-3}$.
 
 `causal=true` stays closer to the source: the decoder penalises only keys behind the query, and there is no penalty
@@ -38,7 +38,7 @@ from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._offsets import pair_terms
 
 SLOPES = ["geometric", "press"]
-SLOPES_HELP = "Slopes for a number of heads that is no power of two: geometric (the paper), or press (its release)."
+SLOPES_HELP = "Slopes if the number of heads is not a power of two: geometric (the paper), or press (its release)."
 
 
 class Alibi(Scheme):

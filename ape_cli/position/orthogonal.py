@@ -22,10 +22,11 @@ $10000^{-2i/K}$, so all heads, and all branches of a tree, start alike. `orthogo
 many of them. The angles of `cyclic(n)` are fixed and have no start.
 
 Generators are exponentials of skew-symmetric matrices, so they are rotations (determinant 1). There is no option for
-reflections. Training could not move between the two: only the rotations contain the identity and what is near it.
-Reflections would also add no more than one channel, because operators $g(x)$ with determinants $±1$ on $K - 1$ channels
-become rotations of $K$ channels with $\det g(x)$ in the last one, and this is again a homomorphism. On sequences a
-reflection contributes the factor $(-1)^p$, which a pair of channels has, too, if it is turned by $\pi$.
+reflections (determinant -1). Training could not move between the two, because they are separate components of the
+orthogonal group; only the rotations contain the identity. Reflections would also add no more than one channel:
+operators $g(x)$ with determinants $±1$ on $K - 1$ channels become rotations of $K$ channels if the last channel is
+multiplied by $\det g(x)$, and this is again a homomorphism. On sequences, a reflection contributes a factor $(-1)^p$,
+and so does a pair of channels that is rotated by $\pi$.
 
 `_operators.py` defines the operators of every structure.
 

@@ -11,13 +11,12 @@ head of each layer. $H_t$ is a reflection, and thus orthogonal, only in the limi
 projection. As in the authors' release, $w$ is a projection of $x$ of low rank (`rank`), and $\beta$ starts near 1. A
 locality bias multiplies the scores, as in every scheme.
 
-Two parts of the source are options. With `convolution`, $w$ passes through a causal convolution of this size over the
-tokens and a SiLU before it is normalised, in each channel by itself and without a bias; the release uses size 3. With
-`forget`, the sum of log-gates of the scheme `forget` is added to the logit, after the scaling (PaTH-FoX). Its gates
-start as there.
+Two parts of the source are options. With `convolution`, $w$ passes through a causal depthwise convolution of this size,
+without bias, and a SiLU before it is normalised; the release uses size 3. With `forget`, the log-gates of the scheme
+`forget`, summed from key to query, are added to the logit after the scaling (PaTH-FoX). They start as in that scheme.
 
 Deviations: both parts are off by default, while the release's layer has the convolution. The release adds log-gates
-before the scaling, so that its gates are the $\sqrt{K}$-th roots of those here.
+before the scaling, so a gate acts there like its $\sqrt{K}$-th root.
 
 There is no loop over tokens. With $v = \sqrt{\beta} w$, $H = I - v v^\top$. For a block of $C$ tokens, let $V$ have
 their $v$ as rows, let $L$ be the part of $V V^\top$ below the diagonal, and $T = (I + L)^{-1}$ (the UT transform,
@@ -93,8 +92,8 @@ class Path(Scheme):
     """Scores through the product of the Householder-like matrices between key and query.
 
     Arguments: `rank`, of the projection to the vectors of the matrices; 0 for 32, or the width of a narrower model;
-    `convolution`, the number of tokens that a vector is made of; 0 for no convolution; `forget`, whether scores get the
-    log-gates between key and query. Raises `UsageError` for a rank above the width or a negative number.
+    `convolution`, the number of tokens in the convolution of the vectors; 0 for none; `forget`, whether the log-gates
+    between key and query are added to the scores. Raises `UsageError` for a rank above the width or a negative number.
     """
 
     relative = True
@@ -103,7 +102,7 @@ class Path(Scheme):
     option_help: ClassVar[dict[str, str]] = {
         "rank": "Rank of the projection to the vectors w; 0 for at most 32.",
         "convolution": "Tokens in the causal convolution of w; 0 for none, 3 as in the source.",
-        "forget": "Whether scores get the log-gates between key and query (PaTH-FoX).",
+        "forget": "Whether to add the log-gates between key and query to the scores (PaTH-FoX).",
     }
     synonyms = ("householder", "path-attention")
     source = "Yang et al. 2025, arXiv:2505.16381, sections 2 and 3"

@@ -8,21 +8,21 @@ $$
 \mu(x) = \log(1 + e^x), \quad \theta_c = \text{base}^{-c/K}
 $$
 
-Each of the $K$ channels has a frequency of its own, where RoPE has $K/2$. In RoPE a pair of channels has a phase that
-depends on content. Here the offset at which a channel is largest is $-\delta_c/\theta_c$, up to whole turns, whatever
-the content is.
+Each of the $K$ channels has its own frequency, whereas RoPE has $K/2$ frequencies. In RoPE, the phase of a pair of
+channels also depends on content. Here, the term of a channel is largest at the offset $-\delta_c/\theta_c$, up to whole
+turns, whatever the content is.
 
 The phase $\delta$ is learned. It is clamped to $[-2\pi, 0]$, as in the implementation that the tests compare with
-(lucidrains/PoPE-pytorch): a value above 0 acts as 0 and has no gradient. The source has two starts, which `init`
-selects: `zero`, the default of that implementation, or `uniform` on the whole interval. With `zero`, scores depend on
-$|j - i|$ alone until training has moved $\delta$, so an encoder cannot tell left from right at first.
+(lucidrains/PoPE-pytorch): a value above 0 acts as 0 and has no gradient. The source has two initialisations,
+which `init` selects: `zero`, the default of that implementation, or `uniform` on the whole interval. With `zero`,
+scores depend on $|j - i|$ alone until training has moved $\delta$, so an encoder cannot tell left from right at first.
 
-The scores are one product of vectors of $2K$ channels: the magnitudes times cosines and sines of $i \theta$ for
+Scores are dot products of vectors with $2K$ channels: the magnitudes times the cosines and sines of $i \theta$ for
 queries, and of $j \theta + \delta$ for keys. Both are computed in float32 or wider. `logits` includes the scaling by
 $1/\sqrt{K}$.
 
 Deviations: the source only has a decoder. The scheme also acts in the encoder, where offsets have both signs, and
-between decoder and encoder. All layers and all three parts share $\delta$; each head has its own.
+between decoder and encoder. All of these, and all layers, share $\delta$; each head has its own.
 
 Shapes: B batch, H heads, M queries, N keys or positions, K channels of a head. Angles are in radians.
 """

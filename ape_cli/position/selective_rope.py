@@ -1,4 +1,4 @@
-r"""Selective RoPE: each token says by which angles it turns the pairs of channels of all tokens before it.
+r"""Selective RoPE: queries and keys are rotated by running sums of angles that depend on the tokens.
 
 Source: Movahedi et al. 2025, arXiv:2511.17388, and its release, the module `SelectiveRoPE` in softmax attention. The
 logit of query $i$ and key $j \le i$ is
@@ -9,21 +9,23 @@ $$
 $$
 
 so queries and keys are rotated, before the scaling, by the running sums of $\omega \varphi$. As in the release, the
-layer's input $x_t$ is divided by its length in each head's share of the channels, projected with a low rank (`rank`) to
-$\varphi$ of all heads and pairs, and passed through a causal convolution over 4 tokens, in each channel by itself,
-without a bias and an activation. Pair $c$ has the channels $c$ and $c + K/2$, and the base $b$ is 500,000. All weights
-start as those of the release's models, from normal draws of standard deviation 0.02, so the angles are close to 0.
+layer's input $x_t$ is divided by its length in each head's share of the channels, projected to $\varphi$ of all heads
+and pairs by a matrix of low rank (`rank`), and passed through a causal depthwise convolution over 4 tokens, without
+bias or activation. Pair $c$ consists of the channels $c$ and $c + K/2$, and the base $b$ is 500,000. As in the
+release's models, all weights start from a normal distribution with standard deviation 0.02, so the angles start close
+to 0.
 
-The release has two further parts, which its configurations leave out and which are options here. With `bias`, $e^a$ is
-added to $\varphi$, with a learned $a$ for each head and pair that starts at 0: without a projection, this is RoPE. With
-`gate`, $\varphi$ is multiplied by a phase gate $\sigma(·)$ of each head, last of all.
+Two further parts of the release, which its configurations do not use, are options here. With `bias`, $e^a$ is added to
+$\varphi$, with a learned $a$ for each head and pair that starts at 0: without a projection, this is RoPE. With `gate`,
+$\varphi$ is finally multiplied by a phase gate $\sigma(·)$ for each head.
 
-Deviations: without `convolution`, the release takes the difference of $\varphi$ and that of the token before, so that
-the sum to a token is its own $\varphi$. Here $\varphi$ itself is added up. Frequencies are not learned, those of random
-features (`temp_type="rfa"`) are left out, and so are the gates of each pair and the projections of each head alone. A
-locality bias multiplies the scores, as in every scheme.
+Deviations: without `convolution`, the release uses the difference between $\varphi$ and that of the previous token, so
+the sum up to a token is the token's own $\varphi$. Here, $\varphi$ itself is summed. Frequencies are not learned.
+Those of random features (`temp_type="rfa"`), gates for each pair, and separate projections for each head are left out.
+A locality bias multiplies the scores, as in every scheme.
 
-Sums are float64, and are reduced to one turn before they become float32, so that they keep their digits in long rows.
+Sums are computed in float64 and reduced modulo one turn before they are converted to float32, so that long rows do not
+lose precision.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model. Angles are in radians.
 """
@@ -85,11 +87,11 @@ class Angles(nn.Module):
 
 
 class SelectiveRope(Scheme):
-    """Rotations of queries and keys by angles that tokens add up.
+    """Rotations of queries and keys by running sums of angles that depend on the tokens.
 
     Arguments: `rank`, of the projection to the angles; 0 for 32, or the width of a narrower model; `convolution`, the
-    number of tokens that an angle is made of; 0 for no convolution; `gate` and `bias`, whether the angles have them;
-    `base` of the frequencies. Raises `UsageError` for a rank above the width, a negative number, or a base up to 1.
+    number of tokens in the convolution of the angles; 0 for none; `gate` and `bias`, whether the angles have them;
+    `base`, of the frequencies. Raises `UsageError` for a rank above the width, a negative number, or a base up to 1.
     """
 
     relative = True
@@ -98,8 +100,8 @@ class SelectiveRope(Scheme):
     option_help: ClassVar[dict[str, str]] = {
         "rank": "Rank of the projection to the angles; 0 for at most 32.",
         "convolution": "Tokens in the causal convolution of the angles; 0 for none.",
-        "gate": "Whether a phase gate of each head multiplies the angles.",
-        "bias": "Whether all tokens also turn by a learned angle, at the start that of RoPE.",
+        "gate": "Whether to multiply the angles by a phase gate for each head.",
+        "bias": "Whether to add a learned angle for all tokens, which starts as RoPE's.",
         "base": "Base of the frequencies.",
     }
     synonyms = ("selective-rotary", "srope")

@@ -13,7 +13,7 @@ The score is computed as this equal bias, so that heads keep their channels. The
 $1/\sqrt{K}$. (Before it, the constant of queries would be $\sqrt{K}$.) `representation` returns the operators, on which
 `ape check` measures the laws.
 
-`slopes` selects the slopes for numbers of heads that are no power of two, as in `alibi`: `geometric`, the default, is
+`slopes` selects the slopes if the number of heads is not a power of two, as in `alibi`: `geometric`, the default, is
 the formula above.
 
 Deviations: none. As in the source, the scheme acts only in causal attention, because the term would grow with the

@@ -1,15 +1,16 @@
-r"""Tree learned: a free vector for each node of the tree, added to the embeddings.
+r"""Tree learned: a learned vector for each node of the tree, added to the embeddings.
 
-Source: none. This is `learned` (Gehring et al. 2017, arXiv:1705.03122, section 3.1) with nodes in place of places. It
-is a control for the schemes that compose a position from its path: it has the same positions, and no structure.
+Source: none. This is `learned` (Gehring et al. 2017, arXiv:1705.03122, section 3.1) for tree nodes instead of
+places in a sequence. It is a control for the schemes that compose a position from its path: it reads the same positions
+without their structure.
 
 The root and all nodes down to `depth` have vectors of their own. A deeper node has the vector of its ancestor at this
 depth. By default `depth` is the size (`max_size`), or the greatest depth with at most 2,047 nodes: 10 in binary trees.
 The encoding is applied once, at the input of the encoder and of the decoder, which share the table. Attention is
-unchanged. SOS is read as the root. The vectors start with the length of sinusoidal ones, $\sqrt{D/2}$.
+unchanged. SOS is read as the root. At the start, the vectors are as long as sinusoidal ones, $\sqrt{D/2}$.
 
-A vector is trained only if its node occurs in the training data. In trees with few deep nodes, most vectors of the
-last levels stay where they start.
+A vector is trained only if its node occurs in the training data. If few trees are deep, most vectors of the last
+levels keep their initial values.
 
 Shapes: B batch, N tokens, D channels of the model.
 """
@@ -43,7 +44,7 @@ class TreeLearned(Scheme):
     variants = ({"depth": 2},)
     beyond = "deeper nodes share the vector of their deepest ancestor that has one"
     synonyms = ("node-embedding",)
-    source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1, with nodes in place of places"
+    source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1, for nodes instead of places"
     memory = "L D"
 
     def __init__(self, shape: Shape, depth: int = 0) -> None:

@@ -1,4 +1,4 @@
-r"""Tree path: a learned scalar for each number of steps up and down in the tree, added to the logits.
+r"""Tree path: a learned scalar for each combination of steps up and down in the tree, added to the logits.
 
 Source: the tree relative attention of Kim et al. 2021, arXiv:2003.13848, in the additive form of the release of
 Chirkova and Troshin 2021, arXiv:2010.07987. Head $h$ adds $b_h[u, d]$ to the logit of query $i$ and key $j$, after the
@@ -6,8 +6,8 @@ scaling by $1/\sqrt{K}$. Going from $i$ to $j$ takes $u$ steps up to their commo
 
 Which published form it is: Kim et al. multiply the logits by the scalar. Chirkova and Troshin add it, as here. The
 release of Peng et al. 2022 (doi:10.18653/v1/2022.emnlp-main.210) is built on theirs and keeps this term as a baseline.
-The method of Peng et al. is another one: it adds products of vectors that are made from child numbers and numbers of
-siblings along the path from the root.
+The method of Peng et al. itself is different: it adds products of vectors that are made from child numbers and numbers
+of siblings along the path from the root.
 
 Deviations:
 
@@ -16,8 +16,8 @@ Deviations:
   data, and one for all others.
 - The layers share the scalars, which start at 0.02 times a normal draw, as in `t5`. In the source each layer has its
   own, which start at normal draws.
-- The source reads paths to keys before the query, or acts in an encoder. Here the term acts in the encoder, in the
-  decoder, and in the attention between them, each with scalars of its own. SOS is read as the root.
+- In the sources, the term acts on keys before the query, or in an encoder. Here it acts in the encoder, in the decoder,
+  and in the attention between them, each with scalars of its own. SOS is read as the root.
 
 $u + d$ is the distance, so this includes `tree-distance`. Which child a step leads to is not read.
 
@@ -32,7 +32,7 @@ from ape_cli.position._node_pairs import NodePairs
 
 
 class TreePath(NodePairs):
-    """A learned scalar for each head and pair of steps up and down in the tree, added to the logits."""
+    """A learned scalar for each head and combination of steps up and down in the tree, added to the logits."""
 
     synonyms = ("tree-relative-attention", "up-down")
     source = "Kim et al. 2021, arXiv:2003.13848; additive: Chirkova and Troshin 2021, arXiv:2010.07987"

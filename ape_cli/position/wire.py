@@ -3,35 +3,37 @@ r"""WIRE: queries and keys are rotated by learned functions of the spectrum of t
 Source: Reid et al. 2025, arXiv:2509.22259, Alg. 1 and Eq. (2). Channel pair $(2c, 2c+1)$ of head $h$ is rotated by
 $\omega_{h,c} · r_i$ before the scaling by $1/\sqrt{K}$, with learned frequencies $\omega \in \mathbb{R}^m$ and features
 $r_i \in \mathbb{R}^m$ of node $i$ in an undirected graph. So a score depends on $r_i - r_j$. The graph has the nodes of
-the source, and an edge between a node and its parent if both are there. `features` are:
+the source, and an edge between a node and its parent if both are present. `features` are:
 
 - `laplacian`: entry $i$ of the $m$ lowest eigenvectors of $L = D - A$ that are not constant and do not vanish at the
-  root, of length 1. Their sign makes the root positive.
-- `eigenvectors`: of the $m$ lowest eigenvectors that are not constant. Signs, and the basis of a repeated eigenvalue,
-  are random: they are drawn from a digest of the tree.
-- `random-walk`: $(P^{2k})_{ii}$ for $k = 1 … m$ with $P = D^{-1} A$, the probability to be back after $2k$ steps
-  (appendix A.7, Eq. 15). The odd powers of the source are left out, because they are 0 in a tree.
+  root. They have length 1, and signs such that the entry of the root is positive.
+- `eigenvectors`: entry $i$ of the $m$ lowest eigenvectors that are not constant. Their signs, and the basis of a
+  repeated eigenvalue, are random, with a digest of the tree as the seed.
+- `random-walk`: $(P^{2k})_{ii}$ for $k = 1 … m$ with $P = D^{-1} A$, the probability of being back after $2k$ steps
+  of a random walk (appendix A.7, Eq. 15). Odd powers, which the source has too, are left out because they are 0 in a
+  tree.
 
 An eigenvector is defined only up to its sign, and up to a rotation if its eigenvalue is repeated. The source leaves
 both to the eigensolver, or treats them as augmentation (section 3.2), as its release does, which draws signs at random
-in training. The entries then depend on the order of the nodes, which is no part of the graph. `laplacian` avoids this:
-it takes the projection of the root's indicator on each eigenspace, scaled to length 1, which needs neither a sign nor a
-basis. It keeps nearly all that an invariant feature can keep: in trees of `tree-copy` (56 nodes on average), eight
-features tell apart as many nodes as symmetry allows (36), up to 0.1%. Nodes that a symmetry exchanges, such as two
-leaves of one parent, have the same features in `laplacian` and `random-walk`. `eigenvectors` tells them apart, but not
-which of them is the left one.
+in training. The entries then depend on the order of the nodes, which is not part of the graph. `laplacian` avoids
+this: it projects the indicator vector of the root onto each eigenspace and scales the result to length 1, which needs
+neither a sign nor a basis. It keeps nearly all that an invariant feature can keep: in trees of `tree-copy` (56 nodes on
+average), eight features distinguish as many nodes as symmetry allows (36), to within 0.1%. Nodes that a symmetry of the
+tree exchanges, such as two leaves of one parent, have the same features in `laplacian` and `random-walk`.
+`eigenvectors` tells them apart, but not which of them is the left one.
 
 The paper's Alg. 1 counts the constant eigenvector among the $m$; it has no effect on scores and is left out here. $L$
-is that of the paper and of most configurations of the release, whose default is $D^{-1/2} L D^{-1/2}$. Missing features
-of a small tree are 0.
+is that of the paper and of most configurations of the release, whose default is $D^{-1/2} L D^{-1/2}$. Features
+that a small tree does not have are 0.
 
 Deviations: the paper has no decoder. The target's tree is not known while it is written, so a node of the target has
 the features of the source's node with the same heap index, and 0 if there is none. The scheme therefore acts only in
 models with an encoder. SOS is read as the root. The layers share the frequencies, which the paper allows (section 3.1).
-They start as normal numbers of standard deviation `_SCALE`; the paper tunes the scale for each task (appendix A.4), and
-the release starts at 0 by default. The paper takes 8 or 16 features; 8 is best in three of four tasks (table 10).
+They start from a normal distribution with standard deviation 10; the paper tunes the scale for each task (appendix
+A.4), and the release starts at 0 by default. The paper uses 8 or 16 features; 8 is best in three of four tasks (table
+10).
 
-Features are computed on the host, in float64, without a gradient.
+Features are computed on the CPU, in float64, without a gradient.
 
 Shapes: B batch, H heads, M target tokens, N source tokens, n nodes of a tree, m features, K channels of a head. Angles
 are in radians.
@@ -56,8 +58,8 @@ from ape_cli.structure import Tree
 
 _SCALE = 10.0
 _KINDS = ("laplacian", "eigenvectors", "random-walk")
-# Eigenvalues closer than this are one, and a unit vector with a smaller projection has none. In trees of the tasks,
-# different eigenvalues are 1e-5 apart or more.
+# Eigenvalues closer than this count as equal, and shorter projections of a unit vector as 0. In trees of the tasks,
+# different eigenvalues are at least 1e-5 apart.
 _NONE = 1e-8
 F64: TypeAlias = NDArray[np.float64]
 
@@ -145,8 +147,8 @@ def looked_up(positions: Tensor, source: Context) -> Tensor:
 def features_of(positions: Tensor, mask: Tensor | None, kind: str, count: int, branching: int) -> Tensor:
     """The features of tokens in the tree of their own row. `mask`: bool [B, N], None if all are tokens.
 
-    0 is no node of its own; it has the features of the root. Padding has features 0. int64 [B or 1, N] -> float64
-    [B or 1, N, m]
+    Position 0 is SOS, with the features of the root. Padding has features 0.
+    int64 [B or 1, N] -> float64 [B or 1, N, m]
     """
     heap = positions.numpy(force=True)
     tokens = np.ones_like(heap, dtype=bool) if mask is None else mask.numpy(force=True)
@@ -195,7 +197,7 @@ def of_tree(heap: NDArray[np.int64], kind: str, count: int, branching: int) -> F
 
 
 def _seen_from(vector: F64, begins: NDArray[np.int64], roots: NDArray[np.bool_]) -> F64:
-    """The projections of the roots' indicator on the eigenspaces but the first, of length 1, without those that are 0.
+    """The projections of the roots' indicator onto all eigenspaces but the first, scaled to length 1, without zeros.
 
     `vector`: eigenvectors as columns, [n, n]; `begins`: where each eigenspace begins -> [n, at most n - 1]
     """

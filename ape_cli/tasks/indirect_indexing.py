@@ -6,10 +6,10 @@ are from -15 to +15, a row is `STRING, LETTER, SHIFT, TARGET` with a token for e
 1,000,000, 10,000 and 10,000 rows. A decoder (width 512, 8 layers, 100,000 steps of 64 rows, loss on the target alone)
 reaches 11.16 ±2.45% with RoPE and 94.82 ±2.91% with PoPE (3 seeds).
 
-Deviations: EOS takes the place of the last comma. Models also learn to write an EOS behind the answer. No shift is 0,
+Deviations: EOS takes the place of the last comma. Models also learn to write an EOS after the answer. No shift is 0,
 because its answer would be part of the question; the source does not exclude 0. The source does not say what it does
-with shifts that lead out of the string; here, all pairs of a symbol and a shift that have an answer are equally likely.
-Lengths are drawn from a normal distribution; `--sizes 20-40` gives all lengths of the source the same share.
+with shifts that leave the string; here, all pairs of a symbol and a shift that have an answer are equally likely.
+Lengths are drawn from a normal distribution; with `--sizes 20-40`, all lengths of the source are equally frequent.
 
 Shapes: R rows, N symbols of the longest string, D distances, T tokens in all.
 """
@@ -36,21 +36,21 @@ _SIGNS = ["+", "-", ","]  # their ids follow those of the digits, in this order
 class IndirectIndexing(Sequences):
     """Return the symbol at a shift from a given symbol of a string.
 
-    The source is a string of different symbols, a comma, one of its symbols, a comma, and a shift: a sign and the
+    The source is a string of distinct symbols, a comma, one of its symbols, a comma, and a shift: a sign and the
     digits of a number. `-3` asks for the symbol three places to the left. The target is a single symbol. The size of a
     source is the length of its string.
 
-    Strings are drawn uniformly. Of a string of length $n$, each pair of a symbol and a shift that has an answer is
+    Strings are drawn uniformly. For a string of length $n$, all pairs of a symbol and a shift that have an answer are
     equally likely. There are $2(mn - m(m + 1)/2)$ of them, where $m$ is the smaller of `shift_max` and $n - 1$. Guesses
-    that use only a part of the question are right in few of the rows:
+    that use only part of the question are right in few rows:
 
-    | what is known | guess | share | length 30, shifts to 15 |
+    | what is known | guess | share | length 30, shifts up to 15 |
     |---|---|---|---:|
     | the string | the symbol in its middle | at most $1/(n - (m + 1)/2)$ | 4.4% |
     | the shift | a place that it can lead to | $1/(n - (m + 1)/2)$ | 4.5% |
     | the symbol and the sign | the next symbol on that side | $(n - 1)/(mn - m(m + 1)/2)$ | 8.8% |
 
-    With short strings or few shifts, the last guess is better: it gets all of the rows right if `shift_max` is 1.
+    With short strings or few shifts, the last guess is better: it is always right if `shift_max` is 1.
 
     Raises `UsageError` if an option is out of range.
 
@@ -64,7 +64,7 @@ class IndirectIndexing(Sequences):
     summary = "the symbol at a shift from a given one: ABSCOPZG,Z,-3 -> C"
     source = "Gopalakrishnan et al. 2025, arXiv:2509.10534"
     size_words = ("length", "length of the string")
-    preset_options: ClassVar = {  # `small` can be learned, but takes some thousand steps
+    preset_options: ClassVar = {  # `small` can be learned, but takes a few thousand steps
         "small": {"length_mean": 6.0, "length_std": 0.5, "shift_max": 3, "vocabulary": 10}
     }
 

@@ -85,7 +85,7 @@ def test_each_relation_fails_if_a_parameter_is_changed(relation: Relation) -> No
 
 
 def test_what_reads_left_and_right_or_the_place_of_twins() -> None:
-    """The exchanges of nodes count where an encoding reads them; so does what is below two isomorphic siblings."""
+    """Exchanges change the scores of an encoding that reads them. So does what is below two isomorphic siblings."""
     mirror = next(r for r in RELATIONS if r.special.label == "tree-distance on the mirrored tree")
     twins = next(r for r in RELATIONS if r.special.places.endswith("exchanged"))
     for name, options, relations in (

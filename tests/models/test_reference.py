@@ -206,7 +206,7 @@ def gate_sum(gates: Any, y: Tensor, head: int) -> Tensor:
 
 
 def convolved(convolution: Any, tokens: list[Tensor]) -> list[Tensor]:
-    """Each channel at each token, times the last weight, and at the tokens before it, times the weights before."""
+    """The causal convolution of each channel. The last weight is that of the token itself."""
     if convolution is None:
         return tokens
     weights = convolution.weight.flip(1).T

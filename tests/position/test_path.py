@@ -81,7 +81,7 @@ def test_weights_of_another_implementation_with_convolution_and_gates() -> None:
 
 
 def test_vectors_and_gates_with_a_convolution() -> None:
-    """w by loops: weights times the projection of the token and of the two before it, SiLU, and then the length 1."""
+    """w by loops: weights times the projections of the token and of the two before it, SiLU, scaled to length 1."""
     scheme, x = causal.scheme_of("path", convolution=3, forget=True), causal.tokens()
     given, content = module(scheme), causal.content_of(scheme, x)
     assert given.convolution is not None

@@ -64,7 +64,7 @@ def test_quarter_turns_by_hand() -> None:
 
 @pytest.mark.parametrize("options", SIZED)
 def test_angles_derived_again(options: dict[str, Any]) -> None:
-    """Angles of each token, head and pair by loops: x by heads, projected, convolved, raised, gated, by frequency."""
+    """Angles of each token, head and pair by loops: x scaled, projected, convolved, raised, gated, times frequency."""
     scheme = causal.scheme_of("selective-rope", rank=3, base=100.0, **options)
     module, x = drawn(scheme), causal.tokens()
     found = causal.content_of(scheme, x)

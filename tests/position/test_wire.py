@@ -136,7 +136,7 @@ def test_the_order_of_children_is_not_read() -> None:
 
 
 def test_a_row_is_the_same_in_any_order_and_with_padding() -> None:
-    """Padding at any position is no node. A row of padding has no features, nor have nodes without an edge."""
+    """Padding is not a node, at any position. Rows of padding and nodes without an edge have no features."""
     at, order = torch.tensor([[1, 2, 3, 4, 5, 10]]), torch.tensor([3, 0, 5, 2, 1, 4])
     padded = torch.cat([at, torch.tensor([[20, 0]])], dim=1).expand(2, -1)
     mask = torch.tensor([[True] * 6 + [False] * 2, [False] * 8])

@@ -44,7 +44,7 @@ def _of_the_key(sampler: PositionSampler) -> None:
 
 
 def _of_the_tokens(sampler: PositionSampler) -> None:
-    """A place that depends on tokens depends on those up to it in its own row alone."""
+    """The place of a token depends only on the tokens up to it in its own row."""
     ids = rng.below(rng.bits(rng.rows(0, "rules", np.arange(6))[:, None], np.arange(20)), 20)
     line = np.tile(np.arange(1, 21), (6, 1))
     rows = RowPositions(sampler, 0)

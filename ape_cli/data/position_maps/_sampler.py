@@ -2,7 +2,7 @@
 
 A place is the index of a token along the linearisation: 1, 2, ... In an encoder-decoder, the places of the target begin
 anew. In a decoder-only model they continue those of the source. Place 0 is SOS of an encoder-decoder, or padding. A map
-may count places in another way, from the tokens (`PositionSampler.places`).
+may derive places from the tokens instead (`PositionSampler.places`).
 
 Shapes: B rows of a batch, L places, C coordinates of a position. Places and positions are int64, keys are uint64.
 """
@@ -58,11 +58,11 @@ class PositionSampler(ABC):
         return None
 
     def places(self, ids: I64) -> I64:
-        """The places of tokens, for a map that `reads_tokens`. Other maps have those along the linearisation.
+        """The places of tokens, for a map that `reads_tokens`. Other maps use the places along the linearisation.
 
-        ids: int64 [B, L], of one side, with its SOS and EOS, padded with PAD -> int64 [B, L], from 0, which is always
-        at position 0. The place of a token may depend only on the tokens up to it, because the decoder reads what it
-        writes.
+        ids: int64 [B, L], of the source or of the target, with SOS and EOS, padded with PAD -> int64 [B, L], 0 or more.
+        Place 0 always has position 0. The place of a token may depend only on the tokens up to it, because the decoder
+        reads what it writes.
         """
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class PositionSampler(ABC):
         return ""
 
     def in_evaluation(self) -> PositionSampler:
-        """The map of validation and evaluation, which is this one unless they draw otherwise than training."""
+        """The map of validation and evaluation: this one, unless it draws positions differently in training."""
         return self
 
     def greatest(self, most: int) -> int:

@@ -2,21 +2,21 @@
 
 Source: McLeish et al. 2024, arXiv:2405.17399, section 3 ("Abacus Embeddings"). The digits of each number, in source and
 target, have positions 1, 2, … from the first one written, so numbers have to be written with the ones first (`reverse`
-of `addition`). In training, the first digit of every number of a row starts at the same random position, uniform on
-$1..k$, where $k$ is the option `largest_start`; the default, 100, is that of the paper. In validation and evaluation it
-starts at 1. All other tokens, SOS and EOS among them, have position 0. The source adds a learned vector for each
-position to the embeddings: that is `learned` with this map. It also combines them with other encodings, which read
-plain positions. Here every scheme for sequences can read the positions of this map instead, which is ours.
+of `addition`). In training, all numbers of a row start at the same random position, uniform on $1..k$, where $k$ is the
+option `largest_start`; the default, 100, is that of the paper. In validation and evaluation, numbers start at 1. All
+other tokens, including SOS and EOS, have position 0. The source adds a learned vector for each position to the
+embeddings: that is `learned` with this map. It also combines these vectors with other encodings, which read plain
+positions. Here, every scheme for sequences can read the positions of this map instead; this is ours.
 
 The first symbols of the vocabulary have to be digits: `0`, `1` and so on, as many as the option `digits` says. The
 digits of a number are neighbours, so an index hint between two digits begins a new number.
 
-Two published forms: the release's `abacus.py` draws starts of 1 to 100, as the paper says. The program that its
-experiments ran is set to shifts of 0 to 100, so its starts are 1 to 101. This is the former.
+There are two published forms: the release's `abacus.py` draws starts from 1 to 100, as the paper says. The program of
+its experiments draws shifts from 0 to 100, so its starts are 1 to 101. This map is the former.
 
 Deviations: the start is drawn for each row; the release draws one for each batch. The release has a fixed table of
-1,024 vectors. Here `learned` has one for each position up to the longest row of training, shifted as far as possible,
-and positions beyond share the last.
+1,024 vectors. Here, `learned` has one for each position up to the length of the longest row of training plus the
+largest shift, and larger positions share the last one.
 
 Shapes: B rows of a batch, L tokens.
 """
@@ -74,7 +74,7 @@ class Abacus(PositionSampler):
         """The place of each digit among its neighbours that are digits, from 1; 0 for other tokens. int64 [B, L]"""
         is_digit = (ids >= FIRST_SYMBOL) & (ids < FIRST_SYMBOL + self.digits)
         index = np.arange(1, ids.shape[1] + 1)
-        before = np.maximum.accumulate(np.where(is_digit, 0, index), axis=1)  # the last token that is no digit
+        before = np.maximum.accumulate(np.where(is_digit, 0, index), axis=1)  # the last token that is not a digit
         return index - before
 
     def in_evaluation(self) -> Abacus:

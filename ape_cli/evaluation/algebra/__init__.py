@@ -49,7 +49,7 @@ LAWS = {  # the law of each kind of action
     TERMS: "terms b of scores have b(d + n) = R^n b(d) at all offsets d, with R fitted at others",
     TERMS_BEHIND: "the same for keys behind the query; steps back alone are the monoid N",
     PRODUCT: "T_ij T_jl = T_il for the operators between tokens, and d_ij + d_jl = d_il for terms",
-    ALONE: "an operator [x] of its position alone, whatever other tokens are there",
+    ALONE: "an operator [x] that depends on the position x alone, and not on the other tokens",
     FORM: "s_ij = q_i' T_ij k_j / sqrt(K) + d_ij, so that there is an operator between two tokens",
 }
 

@@ -1,4 +1,4 @@
-"""Relations of encodings that read the nodes of trees, and exchanges of nodes that leave their scores as they are.
+"""Relations of encodings that read the nodes of trees, and exchanges of nodes that leave their scores unchanged.
 
 In the latter, the special case is the same encoding at other nodes. A tree is mirrored by exchanging the children of
 every node, with all that is below them. Two children with the same tree below them are isomorphic; they are exchanged

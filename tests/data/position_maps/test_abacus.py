@@ -59,8 +59,8 @@ def sides(data: Dataset, split: str = "train") -> dict[int, tuple[list[str], lis
 
 
 def test_places_of_a_sum_by_hand() -> None:
-    """12+345=753: each number counts from 1. SOS, + and EOS have 0, and so has padding."""
-    ids = [[FIRST_SYMBOL + "0123456789+".index(c) for c in "12+345"] + [EOS, 0], [SOS, 10, 8, 6, 0, 0, 0, 0]]
+    """12+345=465, ones first: each number counts from 1. SOS, + and EOS have 0, and so has padding."""
+    ids = [[FIRST_SYMBOL + "0123456789+".index(c) for c in "12+345"] + [EOS, 0], [SOS, 7, 9, 8, 0, 0, 0, 0]]
     places = position_maps.make("abacus").places(np.array(ids))
     assert places.tolist() == [[1, 2, 0, 1, 2, 3, 0, 0], [0, 1, 2, 3, 0, 0, 0, 0]]
 
@@ -108,7 +108,7 @@ def test_starts_are_drawn_in_training_alone(sums: Dataset, joined: bool) -> None
 @torch.no_grad()
 @pytest.mark.parametrize(("scheme", "model"), [("learned", "decoder"), ("rope", "encoder-decoder")])
 def test_the_decoder_writes_at_the_places_of_what_it_wrote(sums: Dataset, scheme: str, model: str) -> None:
-    """Not at those of the true answer: it may write a `+`, which begins a new number."""
+    """Not at those of the true answer, because it may write a `+`, which begins a new number."""
     found = experiment.of(resolve("abacus", scheme, model=model), sums)
     made, seen = of_experiment(found).eval(), []
     torch.manual_seed(2)
