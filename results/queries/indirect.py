@@ -25,6 +25,12 @@ def indirect() -> dict[tuple[str, str], dict[int, float]]:
     return found
 
 
+@cache
+def unfinished() -> set[str]:
+    """The models with runs of the sweep that are not finished."""
+    return {item.config.model for item in planned("indirect").trials if item.state != "finished"}
+
+
 def solved(model: str, scheme: str) -> tuple[int, int]:
     """How many of the finished seeds solve the task, and how many there are."""
     scores = indirect()[model, scheme].values()
@@ -46,7 +52,12 @@ def fisher(ours: tuple[int, int], theirs: tuple[int, int]) -> float:
 
 
 def compared(model: str) -> dict[str, tuple[float, bool]]:
-    """By scheme: the p-value against `BASELINE`, and whether it counts: below 5% divided by the number of schemes."""
+    """By scheme: the p-value against `BASELINE`, and whether it counts: below 5% divided by the number of schemes.
+
+    Empty until all runs of the model are finished.
+    """
+    if model in unfinished():
+        return {}
     schemes = [scheme for of, scheme in indirect() if of == model and scheme != BASELINE]
     tests = {scheme: fisher(solved(model, scheme), solved(model, BASELINE)) for scheme in schemes}
     return {scheme: (p, p < 0.05 / len(tests)) for scheme, p in tests.items()}
