@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ape_cli.runs.registry import Registry
 from results.worth import Row, Scores, Worth, scores, worth
 
+SEEDS = 3
 MARGIN = 1.0  # points within which a feature works as well as the usual form
 WORDS, TREES, RING = ("reverse", "repeat"), ("tree-rotate/breadth-to-depth", "tree-ops/breadth-to-depth"), "ring-shift"
 BOTH = (WORDS[0], TREES[1])  # the tasks of the kinds of attention
@@ -121,9 +122,11 @@ class Found(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The answer by the rule of this module; a dash without an interval."""
-        if self.gain is None or self.gain.half is None or self.gap is None or self.gap.half is None:
+        """The answer by the rule of this module; a dash before all seeds are finished."""
+        if self.gain is None or self.gap is None or min(self.gain.seeds, self.gap.seeds) < SEEDS:
             return "—"
+        assert self.gain.half is not None
+        assert self.gap.half is not None
         low, high = self.gap.mean - self.gap.half, self.gap.mean + self.gap.half
         if self.gain.mean - self.gain.half <= 0:
             return "no"

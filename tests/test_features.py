@@ -24,7 +24,8 @@ WORKS = Worth(5.0, 4.0, 3)
         (WORKS, Worth(-3.0, 3.5, 3), "yes"),  # -6.5 to 0.5
         (WORKS, Worth(0.5, 2.0, 3), "yes"),
         (WORKS, None, "—"),
-        (Worth(5.0, None, 1), Worth(0.0, 0.1, 3), "—"),  # one seed has no interval
+        (Worth(5.0, None, 1), Worth(0.0, 0.1, 3), "—"),
+        (WORKS, Worth(0.0, 0.1, 2), "—"),  # a third seed is not finished
     ],
 )
 def test_the_answer_follows_from_two_intervals(gain: Worth, gap: Worth | None, answer: str) -> None:

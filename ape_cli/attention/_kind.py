@@ -160,7 +160,7 @@ class AttentionType(ABC):
     refuses_bias: ClassVar[str] = ""  # why it does not support the bias of a scheme; empty if it does
     refuses_decay: ClassVar[str] = ""  # why it does not support a locality bias; empty if it does
     # why it does not support `logits` of a scheme, or the bias of a scheme that is `dot_only`; empty if it does
-    refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
+    refuses_content: ClassVar[str] = "it belongs to the dot product of query and key"
 
     # whether it uses only rotated queries and keys, so that projections can absorb the basis of the scheme
     takes_basis: ClassVar[bool] = False

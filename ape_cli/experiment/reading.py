@@ -119,7 +119,8 @@ def check_map(config: Config, data: Structure, names: Sequence[str] | None, deca
     if made.shifts and config.decoder_only and (_scheme(config, structure, 1).relative or not reads_positions):
         raise refused("scores depend on differences of positions alone, so it would have no effect in a decoder")
     if names is not None and (reason := made.misfit(names)):
-        raise refused(reason, got=f"symbols {brief(' '.join(names[FIRST_SYMBOL:]))}")
+        symbols = brief(" ".join(names[FIRST_SYMBOL:]))
+        raise refused(reason, got=f"symbols {symbols}", fix="another map, or other options of this one")
     if not PositionReading.of(data, structure).is_line:
         reason = "it acts on places along the linearisation, and these positions are places in a structure"
         raise refused(reason, got=f"structure {structure}", fix="`structure=seq` reads the linearisation")

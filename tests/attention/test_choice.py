@@ -54,7 +54,7 @@ REFUSED = [
     *[(kind, "rope", 0.9, NO_LOGITS) for kind in ("linear", "clustered")],
     *[(kind, "rope", 0.9, TOWARDS_ZERO) for kind in ("euclidean", "squared-euclidean", "softmax-free")],
     *[
-        (kind, "relative", 1.0, "a term of the dot product's expansion")
+        (kind, "relative", 1.0, "it belongs to the dot product")
         for kind in ("euclidean", "squared-euclidean", "epanechnikov", "boxcar")
     ],
 ]
