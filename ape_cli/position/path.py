@@ -42,14 +42,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.core.errors import UsageError
 from ape_cli.position import AttentionPair, Role, Scheme, Shape
-from ape_cli.position._convolution import ShortConvolution, check_size
+from ape_cli.position._layer_parts import ShortConvolution, check_size, chosen_rank, low_rank
 from ape_cli.position._rotation import wide
 from ape_cli.position.forget import Gates, sums_between
 
 _START = 0.02  # standard deviation of the weights of beta at the start
-_RANK = 32  # the usual rank, that of the authors' release
 # Most tokens for which a single block is faster, and most tokens of a block otherwise. Measured on a CPU, for 16 to 64
 # channels.
 _ALONE, _BLOCK = 64, 32
@@ -66,7 +64,7 @@ class Householder(nn.Module):
         """Draw the weights."""
         super().__init__()
         self.heads, self.reach = heads, max(size - 1, 0)
-        self.w = nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, d_model, bias=False))
+        self.w = low_rank(d_model, rank, d_model)
         self.beta = nn.Linear(d_model, heads)
         nn.init.normal_(self.beta.weight, std=_START)
         nn.init.zeros_(self.beta.bias)
@@ -114,11 +112,8 @@ class Path(Scheme):
     def __init__(self, shape: Shape, rank: int = 0, convolution: int = 0, forget: bool = False) -> None:
         """Check the options."""
         super().__init__(shape)
-        if not 0 <= rank <= shape.d_model:
-            allowed = f"1 to {shape.d_model}, the width of the model; 0 for the usual rank"
-            raise UsageError("bad rank", got=rank, allowed=allowed, fix="the source's release uses 32")
         check_size(convolution, usual=3)
-        self.rank, self.size, self.forget = rank or min(_RANK, shape.d_model), convolution, forget
+        self.rank, self.size, self.forget = chosen_rank(rank, shape.d_model), convolution, forget
 
     def layer(self, role: Role, index: int) -> Householder:
         """The vectors of a layer."""

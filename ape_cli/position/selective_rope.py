@@ -38,13 +38,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ape_cli.core.errors import UsageError
 from ape_cli.position import AttentionPair, Role, Scheme, Shape
-from ape_cli.position._convolution import ShortConvolution, check_size
+from ape_cli.position._layer_parts import ShortConvolution, check_size, chosen_rank, low_rank
 from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_halves, wide
 
 _START = 0.02  # standard deviation of all weights at the start
-_RANK = 32  # the usual rank, that of the release's models
 _BASE = 500_000.0
 _EPSILON = 1e-6  # added to squared lengths, as in the release
 
@@ -60,9 +58,7 @@ class Angles(nn.Module):
         super().__init__()
         d_model, self.heads, pairs = scheme.shape.d_model, scheme.shape.heads, scheme.shape.d_model // 2
         self.base, self.reach = scheme.base, max(scheme.size - 1, 0)
-        self.project = nn.Sequential(
-            nn.Linear(d_model, scheme.rank, bias=False), nn.Linear(scheme.rank, pairs, bias=False)
-        )
+        self.project = low_rank(d_model, scheme.rank, pairs)
         self.convolution = ShortConvolution(pairs, scheme.size) if scheme.size else None
         self.gate = nn.Linear(d_model, self.heads) if scheme.gate else None
         for weight in self.parameters():
@@ -121,12 +117,9 @@ class SelectiveRope(Scheme):
     ) -> None:
         """Check the options."""
         super().__init__(shape)
-        if not 0 <= rank <= shape.d_model:
-            allowed = f"1 to {shape.d_model}, the width of the model; 0 for the usual rank"
-            raise UsageError("bad rank", got=rank, allowed=allowed, fix="the source's release uses 32")
         check_size(convolution, usual=4)
         check_base(base, usual=int(_BASE))
-        self.rank, self.size = rank or min(_RANK, shape.d_model), convolution
+        self.rank, self.size = chosen_rank(rank, shape.d_model), convolution
         self.gate, self.has_bias, self.base = gate, bias, base
 
     def layer(self, role: Role, index: int) -> Angles:

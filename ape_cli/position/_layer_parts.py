@@ -1,4 +1,4 @@
-"""Short causal convolutions, for the modules of layers (`Scheme.layer`).
+"""Short causal convolutions and low-rank projections, for the modules of layers (`Scheme.layer`).
 
 Shapes: B batch, N tokens, S size of the convolution in tokens, C channels.
 """
@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
+
+_RANK = 32  # the usual rank, that of the releases of `path` and `selective-rope`
 
 
 class ShortConvolution(nn.Module):
@@ -36,6 +38,22 @@ class ShortConvolution(nn.Module):
         count = x.shape[1] - (size - 1)
         terms = [x[:, at : at + count] * weight.to(x.dtype) for at, weight in enumerate(self.weight.unbind(1))]
         return torch.stack(terms).sum(0)
+
+
+def low_rank(inputs: int, rank: int, outputs: int) -> nn.Sequential:
+    """A linear projection of low rank, without biases. [..., inputs] -> [..., outputs]"""
+    return nn.Sequential(nn.Linear(inputs, rank, bias=False), nn.Linear(rank, outputs, bias=False))
+
+
+def chosen_rank(rank: int, d_model: int) -> int:
+    """The rank that the option `rank` selects. 0 selects 32, or the width of a narrower model.
+
+    Raises `UsageError` if it is negative or above the width.
+    """
+    if not 0 <= rank <= d_model:
+        allowed = f"1 to {d_model}, the width of the model; 0 for the usual rank"
+        raise UsageError("bad rank", got=rank, allowed=allowed, fix=f"the source's release uses {_RANK}")
+    return rank or min(_RANK, d_model)
 
 
 def check_size(size: int, usual: int) -> None:
