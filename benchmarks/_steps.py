@@ -66,8 +66,7 @@ def sized(task: str, preset: str) -> BaseTask:
 
 def models_of(scheme: str) -> list[str]:
     """The models in which a scheme acts."""
-    chosen = position.load(scheme)
-    return [m for m in config.MODELS if not (chosen.needs_encoder if m == "decoder" else chosen.causal_only)]
+    return [model for model in config.MODELS if not position.load(scheme).obstacle(model)]
 
 
 def batches_of(task: str, shape: Shape, expression: str, model: str = "encoder-decoder") -> list[SequenceBatch]:

@@ -117,10 +117,9 @@ def schemes(
         tick = ticker()
         for entry in lines:
             tick(f"measuring {entry['scheme']}")
-            cls = position.load(entry["scheme"])
             # the table of all schemes has each in a model where it acts
-            chosen = None if names is None and (cls.causal_only or cls.needs_encoder) else model
-            entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], chosen))
+            elsewhere = model and names is None and position.load(entry["scheme"]).obstacle(model)
+            entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], None if elsewhere else model))
     if algebra:
         add_algebra(lines)
     print_json(lines) if as_json else _print_schemes(lines, wide)

@@ -51,13 +51,13 @@ import torch
 from ape_cli.core import part_options, plugins, renamed, user_parts
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.position._context import AttentionPair, Context
+from ape_cli.position._fast_scheme import FastScheme, planner
 from ape_cli.position._rules import (
     RULES,
     check_reach,
     reads_positions,
 )
 from ape_cli.position._scheme import (
-    FastScheme,
     Properties,
     Role,
     Scheme,
@@ -65,7 +65,6 @@ from ape_cli.position._scheme import (
     Side,
     constructed,
     global_seed,
-    planner,
 )
 from ape_cli.structure import Structure, example, parse_structure
 

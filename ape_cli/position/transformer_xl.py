@@ -25,9 +25,9 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._fast_scheme import by_head
 from ape_cli.position._offsets import Offsets
 from ape_cli.position._rotation import sinusoids, wide
-from ape_cli.position._scheme import by_head
 
 
 class TransformerXl(Scheme):

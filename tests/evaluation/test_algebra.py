@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from ape_cli import position
 from ape_cli.evaluation import algebra
 from ape_cli.evaluation.algebra import CONTENT, RELATIONS
-from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, on_content, spectrum_of
+from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, on_content
+from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import make
 from ape_cli.position import AttentionPair, Context, Role, Scheme, Side
 from ape_cli.position._powers import Ring

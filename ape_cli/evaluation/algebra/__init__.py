@@ -28,8 +28,8 @@ from ape_cli.evaluation.algebra.action import (
     TERMS,
     TERMS_BEHIND,
     action_of,
-    spectrum_of,
 )
+from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree

@@ -32,8 +32,10 @@ def models(
     scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, dropout: float = 0.0
 ) -> list[SequenceModel]:
     """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
-    nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, attention_type, dropout)]
-    if not scheme.needs_encoder and (attention_type is None or not attention_type.mixes_queries):
+    nets: list[SequenceModel] = (
+        [] if scheme.obstacle("encoder-decoder") else [small(scheme, dtype, attention_type, dropout)]
+    )
+    if not scheme.obstacle("decoder") and (attention_type is None or not attention_type.mixes_queries):
         nets.append(converted(DecoderOnly(scheme, layers=2, sides=True, **_sizes(attention_type, dropout)), dtype))
     return nets
 

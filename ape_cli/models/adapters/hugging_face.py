@@ -73,9 +73,9 @@ def use_scheme(
     if installed.overrides("embed") and width != heads * head_dim:
         what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"
         raise UsageError(what, fix="choose a scheme that acts in attention (`ape schemes`)")
-    acts_elsewhere = installed.causal_only if model_type == "t5" else installed.needs_encoder
-    if installed.overrides("layer") or acts_elsewhere:
-        reason = acts_elsewhere or "its layers have parameters that read the tokens"
+    obstacle = installed.obstacle("encoder-decoder" if model_type == "t5" else "decoder")
+    if installed.overrides("layer") or obstacle:
+        reason = obstacle or "its layers have parameters that read the tokens"
         raise UsageError(
             f"{scheme} cannot be put into this model: {reason}", got=model_type, fix="choose another scheme"
         )
