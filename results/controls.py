@@ -1,4 +1,4 @@
-"""Free group or distance? `orthogonal-tree` minus each control, paired by seed (`controls.toml`).
+"""Free group or distance? `orthogonal-tree` minus each control, paired by seed (`controls*.toml`).
 
 A pair is one seed that both have, with the same data in the same order. A gap is the mean of the differences in points
 of token accuracy or exact match on the test split, with its 95% interval by Student's paired t.
@@ -18,34 +18,54 @@ is the first of these that holds:
 4. Otherwise it stays open.
 
 There is no answer before all seeds of all rows are finished. The best control is not chosen by its test scores: to
-matter, the group has to be ahead of each.
+matter, the group has to be ahead of each. The same rule is applied at preset `medium` to the two controls of `best`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from results.numbers import TREE_TASKS, Scores, small
+from results.numbers import TREE_TASKS, Preset, Scores, medium, small
 
-GROUP, SEEDS, MARGIN = "orthogonal-tree", 6, 1.0
+GROUP, MARGIN = "orthogonal-tree", 1.0
+SEEDS = {small: 6, medium: 3}
 DISTANCES = ("tree-distance", "tree-path")
 SPECTRA = ("wire", "wire features=eigenvectors")
 CONTROLS = (*DISTANCES, "tree-learned", *SPECTRA, "tree", "orthogonal-tree-one-generator")
 METRICS = ("token_accuracy", "exact_match")
 
 
-def gap(control: str, task: str, metric: str) -> Scores:
-    """The scores of `orthogonal-tree` minus those of a control, by seed; empty if one of them has no runs."""
-    column, (scheme, _, settings) = f"{task}/breadth-to-depth", control.partition(" ")
+def scores(control: str, task: str, metric: str, preset: Preset = small) -> Scores:
+    """The scores of a row on a task, by seed; empty if it has no runs."""
+    scheme, _, settings = control.partition(" ")
     try:
-        return small(column, GROUP, metric=metric) - small(column, scheme, settings, metric)
+        return preset(f"{task}/breadth-to-depth", scheme, settings, metric)
     except KeyError:
         return Scores()
 
 
-def standing(of: Scores) -> str:
+def gap(control: str, task: str, metric: str, preset: Preset = small) -> Scores:
+    """The scores of `orthogonal-tree` minus those of a control, by seed; empty if one of them has no runs."""
+    return scores(GROUP, task, metric, preset) - scores(control, task, metric, preset)
+
+
+def best() -> list[str]:
+    """The two controls with the best exact match at `small`, on average over tasks; token accuracy breaks ties.
+
+    Empty before all seeds are finished.
+    """
+    means: dict[str, list[float]] = {}
+    for control in CONTROLS:
+        by_metric = [[scores(control, task, metric) for task in TREE_TASKS] for metric in reversed(METRICS)]
+        if any(len(of) < SEEDS[small] for row in by_metric for of in row):
+            return []
+        means[control] = [sum(of.mean for of in row) for row in by_metric]
+    return sorted(CONTROLS, key=lambda control: means[control], reverse=True)[:2]
+
+
+def standing(of: Scores, seeds: int = SEEDS[small]) -> str:
     """What the rule says of a control by one metric on one task: enough, behind or open; empty without all seeds."""
-    if len(of) < SEEDS:
+    if len(of) < seeds:
         return ""
     if of.mean + of.half <= MARGIN:
         return "enough"
@@ -64,8 +84,9 @@ def verdict(standings: Mapping[tuple[str, str], str]) -> str:
     if "" in standings.values():
         done = sum(map(bool, standings.values()))
         return f"**not decided yet.** {done} of {len(standings)} comparisons have all their seeds."
-    enough = [c for c in CONTROLS if all(standings[c, task] == "enough" for task in TREE_TASKS)]
-    ahead = [task for task in TREE_TASKS if all(standings[c, task] == "behind" for c in CONTROLS)]
+    controls = list(dict.fromkeys(control for control, _ in standings))
+    enough = [c for c in controls if all(standings[c, task] == "enough" for task in TREE_TASKS)]
+    ahead = [task for task in TREE_TASKS if all(standings[c, task] == "behind" for c in controls)]
     names = ", ".join(f"`{control}`" for control in enough)
     if set(enough) & set(DISTANCES):
         return f"**distance suffices.** Enough on all four tasks: {names}."
@@ -76,24 +97,26 @@ def verdict(standings: Mapping[tuple[str, str], str]) -> str:
     return "**open.** No control is enough on all four tasks, and on none of them all are behind."
 
 
-def answer() -> str:
-    """The answer of the committed runs."""
-    pairs = [(control, task) for control in CONTROLS for task in TREE_TASKS]
-    return verdict({(c, t): on_task([standing(gap(c, t, metric)) for metric in METRICS]) for c, t in pairs})
+def answer(preset: Preset = small) -> str:
+    """The answer of the committed runs. At `medium`, it is that of the two best controls."""
+    if not (controls := CONTROLS if preset is small else best()):
+        return "**not decided yet.** The two controls are not chosen yet."
+    seeds, pairs = SEEDS[preset], [(control, task) for control in controls for task in TREE_TASKS]
+    return verdict({(c, t): on_task([standing(gap(c, t, m, preset), seeds) for m in METRICS]) for c, t in pairs})
 
 
-def table(metric: str) -> str:
+def table(metric: str, preset: Preset = small) -> str:
     """The gaps of all controls with what the rule says of them. A gap without all seeds is left out."""
     lines = [f"| `{GROUP}` minus | {' | '.join(TREE_TASKS)} |", f"|---|{'---:|' * len(TREE_TASKS)}"]
-    for control in CONTROLS:
-        cells = [cell(gap(control, task, metric)) for task in TREE_TASKS]
+    for control in CONTROLS if preset is small else best():
+        cells = [cell(gap(control, task, metric, preset), SEEDS[preset]) for task in TREE_TASKS]
         lines.append(f"| `{control}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def cell(of: Scores) -> str:
+def cell(of: Scores, seeds: int = SEEDS[small]) -> str:
     """A gap with its interval, and what the rule says of it."""
-    if not (said := standing(of)):
+    if not (said := standing(of, seeds)):
         return "—"
     mean, low, high = (round(x, 2) + 0.0 for x in (of.mean, of.mean - of.half, of.mean + of.half))
     return f"{mean:+.2f} ({low:+.2f} to {high:+.2f}), {said}"
@@ -101,4 +124,5 @@ def cell(of: Scores) -> str:
 
 def parts() -> dict[str, str]:
     """The tables of gaps, by the names of their files."""
-    return {f"controls-gaps-{metric.replace('_', '-')}.md": table(metric) for metric in METRICS}
+    names = {"controls-gaps": small, "controls-medium-gaps": medium}
+    return {f"{n}-{m.replace('_', '-')}.md": table(m, preset) for n, preset in names.items() for m in METRICS}
