@@ -15,7 +15,7 @@ from ape_cli.cli import console
 from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
-# Each of these modules registers its commands, which `ape --help` lists in this order.
+# Each of these modules registers its commands.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
 _OTHER = ("lists", "check", "runs", "show", "doctor", "share", "new")
 for stage in _WORK + _OTHER:

@@ -377,7 +377,7 @@ def fields(
     images: Annotated[bool, typer.Option("--images", help="List the fields of image models.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
+    """List the fields that `--set KEY=VALUE` accepts. Values are those of a preset.
 
     \f
     Raises `UsageError` for an unknown scheme, attention, map of positions or preset, and for a preset without a model
