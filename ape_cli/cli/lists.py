@@ -357,7 +357,7 @@ def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str
                 f"{operator_kind} (steps: {steps})" if steps and operator_kind == "none" else operator_kind,
                 law,
                 error(max(same, key=lambda representation: float(representation["error"]))),
-                ", ".join(dict.fromkeys(generals)),
+                ", ".join(dict.fromkeys(generals)) or "not tested",
             ]
         )
     return rows
