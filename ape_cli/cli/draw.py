@@ -257,8 +257,8 @@ def of_attention(run: Run, sample: SampleOptions, datasets: StoragePath) -> Mate
     from ape_cli.evaluation.evaluate import own_dataset
     from ape_cli.reports.pictures import Material
 
-    own = sample.data is None
-    data = own_dataset(run, datasets) if own else open_dataset(existing_dataset(sample.data, datasets))
+    named = sample.data
+    data = own_dataset(run, datasets) if named is None else open_dataset(existing_dataset(named, datasets))
     maps = attention_maps(run, data, sample.split, sample.row, sample.attention)
     title = f"{run.name}: {maps.part} attention on {data.name}, {sample.split} row {sample.row}"
     return Material(title, weights=maps.weights, tokens=(maps.queries, maps.keys))
