@@ -34,16 +34,16 @@ def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
     """Source and target of a row, side by side if they fit. Raises `DataError` if the row is not valid."""
     plan = manifest.plan
     binarised = bool(plan.parameters.get("binarise"))
-    of = " of its binary tree" if binarised else ""
+    form = " (binarised)" if binarised else ""
     drawings: dict[str, RenderableType] = {}
     lines: list[RenderableType] = []
     for name, order in (("source", plan.source_order or plan.order), ("target", plan.order)):
         names = [shown(manifest.vocabulary[i]) for i in row[f"{name}_ids"]]
         drawings[name] = drawn(plan.structure, row[f"{name}_positions"], names, binarised=binarised)
         if isinstance(plan.structure, Tree):
-            lines.append(Text(f"{name} in {order} order{of}: ", style="dim") + _line(names))
+            lines.append(Text(f"{name} in {order} order{form}: ", style="dim") + _line(names))
     task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
-    title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}{of}"
+    title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}{form}"
     if row["op"] is not None:
         title += f", {row['op']}"
     return Group(side_by_side(title, drawings), *lines)
