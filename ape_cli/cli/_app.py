@@ -24,7 +24,7 @@ COMMANDS = {
     "Data": ("gen", "show"),
     "Train and evaluate": ("train", "sweep", "eval"),
     "Report and draw": ("report", "draw"),
-    "Parts and your own": ("tasks", "schemes", "attentions", "fields", "check", "new"),
+    "Schemes, tasks and other parts": ("tasks", "schemes", "attentions", "fields", "check", "new"),
     "Runs and files": ("runs", "rm", "verify", "export", "push", "doctor"),
 }
 

@@ -27,7 +27,7 @@ def sections(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     title = ""
     for line in text.splitlines():
-        if re.fullmatch(r"[A-Z][A-Za-z ]*:", line):
+        if re.fullmatch(r"[A-Z][A-Za-z, ]*:", line):
             title = line[:-1]
         found.setdefault(title, []).append(line)
     return found

@@ -77,6 +77,14 @@ def test_a_sweep_is_what_train_makes_one_by_one(here: Path) -> None:
     assert not any((here / "datasets").iterdir())
 
 
+def test_a_repeated_sweep_says_how_many_trials_resume(here: Path) -> None:
+    words = ("sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", "--seeds", "1-2", *SHORT, *ONE)
+    assert "2 trials: 0 finished, 2 to do\n" in ape(*words)[1]
+    assert (
+        "3 trials: 0 finished, 3 to do, of which 2 resume\n" in ape(*words, "--seeds", "1-3", "--decode", "greedy")[1]
+    )
+
+
 def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     plan = json.loads(ape("sweep", *GRID, *SHORT, "--dry-run", "--json")[0])
     assert not list(here.iterdir())
