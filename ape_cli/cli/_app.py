@@ -25,16 +25,12 @@ COMMANDS = {
     "Train and evaluate": ("train", "sweep", "eval"),
     "Report and draw": ("report", "draw"),
     "Schemes, tasks and other parts": ("tasks", "schemes", "attentions", "fields", "check", "new"),
-    "Runs and files": ("runs", "rm", "verify", "export", "push", "doctor"),
+    "Runs and files": ("runs", "rm", "doctor", "verify", "export", "push"),
 }
 
 
 class Commands(TyperGroup):
     """All commands. `--help` lists them in groups."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands, in the order of `--help`."""
-        return [name for names in COMMANDS.values() for name in names]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with the first sentence of its help."""

@@ -64,26 +64,21 @@ def check(
     if as_json:
         print_json([dataclasses.asdict(f) for f in findings])
     else:
-        _print_verdict(findings)
-        if every:
-            _print_findings(findings)
-        else:
-            print_note("--all lists them with their errors")
+        _print_findings(findings, every)
     if not all(f.holds for f in findings):
         raise typer.Exit(1)
 
 
-def _print_verdict(findings: list[Finding]) -> None:
-    """Print how many rules and laws hold, and explain each failure."""
+def _print_findings(findings: list[Finding], every: bool) -> None:
+    """Print how many rules and laws hold, and explain each failure. `every`: print a table of each kind of part too."""
     failed = [f for f in findings if not f.holds]
     print_result(f"{len(findings) - len(failed)} of {len(findings)} rules and laws hold")
     for failure in _failures(failed):
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
             print_result(line)
-
-
-def _print_findings(findings: list[Finding]) -> None:
-    """Print a table for each kind of part, with a line for each rule and law."""
+    if not every:
+        print_note("--all lists them with their errors")
+        return
     for part in dict.fromkeys(f.part for f in findings):
         measured = [f for f in findings if f.part == part and f.law != "import"]
         if measured:

@@ -121,7 +121,10 @@ def train(
     if group.first:
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.data, registry, spec) if done.evaluation else None
-        print_trained(done, comparison, as_json, default_task(spec, experiment.data))
+        if experiment.data.made_by and not (spec.data or spec.task or spec.recorded or as_json):  # none was found
+            default = f"{experiment.data.task}, the default task, because no dataset was found"
+            print_result(f"data: {default}; --task or --data chooses another")
+        print_trained(done, comparison, as_json)
 
 
 def _allowed(options: ExistingRunOptions) -> ExistingRun:
@@ -297,32 +300,18 @@ def compared(data: Dataset, registry: Registry, spec: ExperimentSpec) -> Compari
     return Comparison(baselines.constant_guess, baselines.counted, none)
 
 
-def default_task(spec: ExperimentSpec, data: Dataset) -> str | None:
-    """The task of the data if it is the default of the scheme, taken because no dataset was named or found."""
-    named = spec.data or spec.task or spec.recorded
-    return None if named or data.made_by is None else data.task  # a dataset that was found is not made here
-
-
-def print_trained(done: Trial, comparison: Comparison | None, as_json: bool, default: str | None = None) -> None:
-    """Print the result of training, the scores on the test split, and what they are compared with.
-
-    `default`: the task, if it was not chosen.
-    """
+def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> None:
+    """Print the result of training, the scores on the test split, and what they are compared with."""
     config, result, test = done.run.record.config, done.run.record.outcome, done.evaluation
     if as_json:
         lines: dict[str, Any] = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
         lines |= {"test": test, "baselines": comparison and comparison._asdict()}
-        lines |= {"default_task": default} if default else {}
         print_json(lines | ({"other_tests": done.others} if done.others else {}))
         return
     modality = config.modality
     accuracy = accuracy_of(modality)
     pace = f"{result.tokens_per_second:,.0f} {'images' if modality == 'image' else 'tokens'}/s"
     print_result(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
-    if default:
-        print_result(
-            f"  data: {default}, the default task, because no dataset was found; --task or --data chooses another"
-        )
     print_result(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
     if test is None or comparison is None:
         return

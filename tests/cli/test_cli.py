@@ -35,7 +35,7 @@ def test_a_default_task_is_said_with_the_result(here: Path) -> None:
     """It trains two runs of one step. The second one finds the dataset of the first."""
     words = ("train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=1", "--datasets", "one")
     out, _ = ape(*words)
-    assert "  data: reverse, the default task, because no dataset was found; --task or --data chooses another" in out
+    assert "data: reverse, the default task, because no dataset was found; --task or --data chooses another" in out
     assert "default task" not in ape(*words, "--seed", "1")[0]
     Path("one").rename("two")
     for command in (("eval",), ("draw", "--view", "attention", "--out", "a.svg", "--run")):
