@@ -4,7 +4,7 @@ This example reads the sample in the repository:
 
     >>> from ape_cli import dataset
     >>> split = dataset.open("datasets/sample/tree-ops-breadth").split("train")
-    >>> split.rows
+    >>> len(split)
     20
     >>> batch = next(split.batches(batch_size=2))  # without a seed, the shortest rows are first
     >>> batch.source_positions[0].tolist()  # heap indices, 0 for padding

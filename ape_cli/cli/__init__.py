@@ -15,9 +15,9 @@ from ape_cli.cli import console
 from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
-# Each of these modules registers its commands, which `ape --help` lists in this order.
-_WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
-_OTHER = ("lists", "check", "runs", "show", "doctor", "share", "new")
+# Each of these modules registers its commands.
+_WORK = ("gen", "show", "train", "sweep", "evaluate", "report", "draw")
+_OTHER = ("lists", "check", "new", "runs", "doctor", "share")
 for stage in _WORK + _OTHER:
     import_module(f"{__name__}.{stage}")
 

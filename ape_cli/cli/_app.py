@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
 from ape_cli.cli.console import print_error, print_note
@@ -19,7 +19,30 @@ from ape_cli.core.runtime import version
 from ape_cli.core.user_parts import explained
 from ape_cli.storage.paths import StoragePath
 
+# the commands in `ape --help`
+COMMANDS = {
+    "Data": ("gen", "show"),
+    "Train and evaluate": ("train", "sweep", "eval"),
+    "Report and draw": ("report", "draw"),
+    "Schemes, tasks and other parts": ("tasks", "schemes", "attentions", "fields", "check", "new"),
+    "Runs and files": ("runs", "rm", "doctor", "verify", "export", "push"),
+}
+
+
+class Commands(TyperGroup):
+    """All commands. `--help` lists them in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each command with the first sentence of its help."""
+        width = max(map(len, self.commands))
+        for title, names in COMMANDS.items():
+            lines = ((f"{name:<{width}}", self.commands[name].get_short_help_str(formatter.width)) for name in names)
+            with formatter.section(title):
+                formatter.write_dl(list(lines))
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`

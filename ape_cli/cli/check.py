@@ -28,10 +28,11 @@ _MEASURED = (
 @command("ape check rope")
 def check(
     names: Annotated[list[str] | None, typer.Argument(help="Names of parts, such as schemes. Default: all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also list all rules and laws, with their errors.")] = False,
     threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the rules for parts, and the laws that schemes and attentions claim. Exits with status 1 if one fails."""
+    """Check the rules and laws of schemes and other parts. Exits with status 1 if one fails."""
     runtime.share_cores()
     from ape_cli.evaluation import laws
     from ape_cli.models.device import choose_device
@@ -63,13 +64,21 @@ def check(
     if as_json:
         print_json([dataclasses.asdict(f) for f in findings])
     else:
-        _print_findings(findings)
+        _print_findings(findings, every)
     if not all(f.holds for f in findings):
         raise typer.Exit(1)
 
 
-def _print_findings(findings: list[Finding]) -> None:
-    """Print a table for each kind of part, with a line for each rule and law. Then explain each failure."""
+def _print_findings(findings: list[Finding], every: bool) -> None:
+    """Print how many rules and laws hold, and explain each failure. `every`: print a table of each kind of part too."""
+    failed = [f for f in findings if not f.holds]
+    print_result(f"{len(findings) - len(failed)} of {len(findings)} rules and laws hold")
+    for failure in _failures(failed):
+        for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
+            print_result(line)
+    if not every:
+        print_note("--all lists them with their errors")
+        return
     for part in dict.fromkeys(f.part for f in findings):
         measured = [f for f in findings if f.part == part and f.law != "import"]
         if measured:
@@ -80,11 +89,6 @@ def _print_findings(findings: list[Finding]) -> None:
             print_note(line)
     for law, about in dict.fromkeys((f.law, f.about) for f in findings if f.law != "import"):
         print_note(f"{law}: {about}")
-    failed = [f for f in findings if not f.holds]
-    for failure in _failures(failed):
-        for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
-            print_result(line)
-    print_result(f"{len(findings) - len(failed)} of {len(findings)} rules and laws hold")
 
 
 def _failures(failed: list[Finding]) -> list[str]:

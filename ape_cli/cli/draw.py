@@ -110,7 +110,7 @@ def picture(
     sample: SampleOptions,
     folders: Folders,
 ) -> None:
-    """Draw what an encoding does: scores by offset, between pairs and from a node, or the attention of a run.
+    """Draw the scores of an encoding, or the attention of a run.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.
@@ -164,7 +164,7 @@ def _of_chosen_run(
         raise UsageError("the run uses another scheme", got=got, allowed=trained, fix="leave one out")
     run.require_weights()
     if picture_kind.needs == "attention":
-        return of_attention(run, sample.data and existing_dataset(sample.data, folders.datasets), sample)
+        return of_attention(run, sample, folders.datasets)
     return of_run(run, places, before=picture_kind.needs == "training")
 
 
@@ -247,8 +247,8 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     return Material(f"{run.name}: {config.scheme}{_about(initial, config.scheme_options)}", subjects, node)
 
 
-def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) -> Material:
-    """The attention weights of a finished run on a row of a dataset; None for its own.
+def of_attention(run: Run, sample: SampleOptions, datasets: StoragePath) -> Material:
+    """The attention weights of a finished run on a row of a dataset, its own or another.
 
     Raises `UsageError`, `DataError` or `RunError` if that is not possible.
     """
@@ -257,7 +257,8 @@ def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) ->
     from ape_cli.evaluation.evaluate import own_dataset
     from ape_cli.reports.pictures import Material
 
-    data = own_dataset(run) if folder is None else open_dataset(folder)
+    named = sample.data
+    data = own_dataset(run, datasets) if named is None else open_dataset(existing_dataset(named, datasets))
     maps = attention_maps(run, data, sample.split, sample.row, sample.attention)
     title = f"{run.name}: {maps.part} attention on {data.name}, {sample.split} row {sample.row}"
     return Material(title, weights=maps.weights, tokens=(maps.queries, maps.keys))

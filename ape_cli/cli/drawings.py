@@ -7,7 +7,7 @@ each pixel, and a line says so.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,24 +27,23 @@ from ape_cli.reports.pictures._places import names
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of
 from ape_cli.tasks import size_words
 
-_QUERY = "<query>"  # the root of a source of `trees --task query`
 _SHADES = " ░▒▓█"  # from 0 to 255
 
 
 def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
     """Source and target of a row, side by side if they fit. Raises `DataError` if the row is not valid."""
     plan = manifest.plan
-
+    binarised = bool(plan.parameters.get("binarise"))
+    form = " (binarised)" if binarised else ""
     drawings: dict[str, RenderableType] = {}
     lines: list[RenderableType] = []
     for name, order in (("source", plan.source_order or plan.order), ("target", plan.order)):
         names = [shown(manifest.vocabulary[i]) for i in row[f"{name}_ids"]]
-        binarised = bool(plan.parameters.get("binarise"))
         drawings[name] = drawn(plan.structure, row[f"{name}_positions"], names, binarised=binarised)
         if isinstance(plan.structure, Tree):
-            lines.append(Text(f"{name} in {order} order: ", style="dim") + _line(names))
+            lines.append(Text(f"{name} in {order} order{form}: ", style="dim") + _line(names))
     task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
-    title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}"
+    title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}{form}"
     if row["op"] is not None:
         title += f", {row['op']}"
     return Group(side_by_side(title, drawings), *lines)
@@ -71,7 +70,8 @@ def drawn(
     """Draw the tokens of one side as their structure; as one line if there is no drawing of the structure.
 
     Arguments: `positions`, as they are stored, an int or a list of ints for each token; `names`, the readable name of
-    each token; `binarised`, whether trees are binarised. Raises `DataError` if a tree has no root.
+    each token; `binarised`, whether trees are binarised, which are drawn in their original shape. Raises `DataError` if
+    a tree has no root.
     """
     factors = factors_of(structure)
     if len(factors) == 2:
@@ -114,37 +114,50 @@ def _product(
     if len(cells) == len(parts) and outer == Grid((Seq(), Seq())) and _is_compact(list(cells)):
         return _grid({(row, column): cell for (row, column), cell in cells.items()}, gap="  ")
     if len(cells) == len(parts) and isinstance(outer, Tree):
-        return _nodes({heap: cell for (heap,), cell in cells.items()}, [""] * outer.branching)
+        return _nodes({heap: cell for (heap,), cell in cells.items()}, outer.branching)
     return _line(names)
 
 
 def _tree(positions: Sequence[int], names: list[str], tree: Tree, binarised: bool) -> Drawn:
     """A tree with one node in a line. Raises `DataError` if it has no root.
 
-    The target of the task `mask` has only some nodes of a tree. A missing node above one of them is drawn as a dot. An
-    address and a tree stand below `<query>` as two children, in binarised trees too.
+    The target of the task `mask` has only some nodes of a tree. A missing node above one of them is drawn as a dot.
     """
     labels = {heap: Text(name) for heap, name in zip(positions, names, strict=True)}
     for heap in positions:
         while (heap := (heap - 2) // tree.branching + 1) > 1 and heap not in labels:
             labels[heap] = Text("·", style="dim")
-    return _nodes(labels, ["first child: ", "next sibling: "] if binarised else [""] * tree.branching)
+    return _nodes(labels, None if binarised else tree.branching)
 
 
-def _nodes(labels: dict[int, Text], sides: list[str], heap: int = 1, above: Drawn | None = None, at: str = "") -> Drawn:
-    """The subtree of labels at a heap index, with the first child first.
+def _nodes(labels: dict[int, Text], branching: int | None, heap: int = 1, above: Drawn | None = None) -> Drawn:
+    """The subtree of labels at a heap index, with the first child first. `branching`: None for a binarised tree.
 
-    `sides`: what is written before each child. Raises `DataError` if the tree has no root.
+    Raises `DataError` if the tree has no root.
     """
     if heap not in labels:
         raise DataError("the row is not a tree: it has no root", got=sorted(labels)[:8], fix="generate it again")
-    label = Text(at, style="dim") + labels[heap]
-    tree = Drawn(label) if above is None else above.add(label)
-    written = [""] * len(sides) if str(labels[heap]) == _QUERY else sides
-    for child, which in enumerate(written, len(sides) * (heap - 1) + 2):
+    tree = Drawn(labels[heap]) if above is None else above.add(labels[heap])
+    for child in _children(labels, branching, heap):
         if child in labels:
-            _nodes(labels, sides, child, tree, which)
+            _nodes(labels, branching, child, tree)
     return tree
+
+
+def _children(labels: Collection[int], branching: int | None, heap: int) -> Iterator[int]:
+    """The places where a node may have a child. `branching`: None for a binarised tree.
+
+    There, these are the left child, and from there on the right children. A root has no next sibling: its right child,
+    such as the tree of a query, was not binarised.
+    """
+    if branching is not None:
+        yield from range(branching * (heap - 1) + 2, branching * heap + 2)
+        return
+    for first in (2, 3) if heap == 1 else (2 * heap,):
+        child = first
+        while child in labels:
+            yield child
+            child = 2 * child + 1
 
 
 def _grid(cells: dict[tuple[int, int], Text], gap: str = " ") -> Text:
@@ -296,7 +309,7 @@ def _diagram(panel: Diagram, shading: _Shading) -> Iterator[Text | Drawn]:
         for i, (label, value) in enumerate(zip(labels, panel.values.tolist(), strict=True))
     ]
     if isinstance(panel.structure, Tree):
-        yield _nodes(dict(enumerate(parts, 1)), [""] * panel.structure.branching)
+        yield _nodes(dict(enumerate(parts, 1)), panel.structure.branching)
     elif isinstance(panel.structure, Grid):
         size = int(panel.places[:, 1].max())
         cells = [

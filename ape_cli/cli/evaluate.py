@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.data.loader import Dataset
     from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
+    from ape_cli.storage.paths import StoragePath
 
 
 _CLASS = "most frequent class"  # the only baseline for images
@@ -85,7 +86,7 @@ def evaluate(
     pairs: dict[tuple[str, str], tuple[Run, Dataset]] = {}  # by the fingerprints of training and evaluation data
     for run, other in work:
         try:
-            against = other or evaluate.own_dataset(run)
+            against = other or evaluate.own_dataset(run, folders.datasets)
             with slow_step(f"evaluating {run.name} on {against.name}, {decode} decoding"):
                 result = evaluate.evaluate(
                     run, against, split=split, decode=decode, device=where, batch_size=options.batch_size
@@ -106,7 +107,7 @@ def evaluate(
                 scores = scores_in_words(result["overall"], against.modality)
                 print_result(f"{result['run']} on {result['dataset']} ({split}, {decode}): {scores}", indent=2)
     for run, against in pairs.values():
-        _note_overlap(run, against, split)
+        _note_overlap(run, against, split, folders.datasets)
     if as_json:
         counted = _baselines(on.values(), split)
         print_json([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
@@ -137,7 +138,7 @@ def _work(
     return work
 
 
-def _note_overlap(run: Run, data: Dataset, split: str) -> None:
+def _note_overlap(run: Run, data: Dataset, split: str, datasets: StoragePath) -> None:
     """Print how many rows of a split have a source that the run was trained on, unless there are none.
 
     Nothing is printed if the dataset of the run has changed or is no longer there, or about the training rows.
@@ -148,7 +149,7 @@ def _note_overlap(run: Run, data: Dataset, split: str) -> None:
     if split == "train" and run.record.dataset.fingerprint == data.fingerprint:
         return
     with suppress(ApeError):
-        trained = own_dataset(run)
+        trained = own_dataset(run, datasets)
         if words := overlap.between(trained, data, split).words(data.plan):
             print_note(f"overlap of {data.name} with the training rows of {trained.name}: {words}")
 

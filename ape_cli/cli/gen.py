@@ -45,13 +45,17 @@ class GenerationOptions:
 
     PANEL: ClassVar = ROWS
     n: int | None = option(
-        "Number of training rows; with --sizes, of each size. Default: 10,000, or all images.", metavar="ROWS"
+        "Training rows; with --sizes, of each size. Default: 10,000 in all, or all images.", metavar="ROWS"
     )
     order: str | None = option("Node order of trees: breadth (default) or depth.", panel=DATA)
     source_order: str | None = option("Node order of source trees. Default: --order.", panel=DATA)
     seed: int = option("Random seed.", default=42)
-    n_validation: int | None = option("Number of validation rows. Default: 1,000, or all images.", metavar="ROWS")
-    n_test: int | None = option("Number of test rows. Default: 1,000, or all images.", metavar="ROWS")
+    n_validation: int | None = option(
+        "Validation rows; with --sizes, of each size. Default: 1,000 in all, or all images.", metavar="ROWS"
+    )
+    n_test: int | None = option(
+        "Test rows; with --sizes, of each size. Default: 1,000 in all, or all images.", metavar="ROWS"
+    )
     to: AnyPath | None = path(
         "Folder of the dataset: a path, s3://… or gs://…. Default: TASK[-ORDER][-sizes-…] in --datasets.",
         "--out",
@@ -67,7 +71,10 @@ class GenerationOptions:
     address: str | None = option("Address of a ray cluster. Default: start one on this machine.", panel=EXECUTION)
     overwrite: bool = option("Replace an existing dataset in the folder.", default=False, panel=EXISTING)
     settings: list[str] | None = option(
-        "Set an option of the task; may be repeated.", "--set", metavar="KEY=VALUE", panel=TASKS
+        "Set an option of the task (`ape tasks TASK` lists them); may be repeated.",
+        "--set",
+        metavar="KEY=VALUE",
+        panel=TASKS,
     )
 
 
@@ -110,9 +117,7 @@ def gen(
     folder: DatasetsFolder,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset: Parquet files, a manifest and a dataset card.
-
-    `ape gen TASK --help` also shows the options of the task.
+    """Generate a dataset: Parquet files, a manifest and a card.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.

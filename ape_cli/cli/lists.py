@@ -356,7 +356,7 @@ def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str
                 f"{operator_kind} (steps: {steps})" if steps and operator_kind == "none" else operator_kind,
                 law,
                 error(max(same, key=lambda representation: float(representation["error"]))),
-                ", ".join(dict.fromkeys(generals)),
+                ", ".join(dict.fromkeys(generals)) or "not tested",
             ]
         )
     return rows
@@ -376,7 +376,7 @@ def fields(
     images: Annotated[bool, typer.Option("--images", help="List the fields of image models.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
+    """List the fields that `--set KEY=VALUE` accepts. Values are those of a preset.
 
     \f
     Raises `UsageError` for an unknown scheme, attention, map of positions or preset, and for a preset without a model

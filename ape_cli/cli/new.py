@@ -42,7 +42,7 @@ def new(
     to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write to.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Create the file of a new scheme, task or kind of attention, and its test. Both are ready to run."""
+    """Create the file of a new scheme, task or attention. Its test is created too. Both are ready to run."""
     from ape_cli import attention, position, tasks
 
     pick("kind of file", kind, _FOLDERS)

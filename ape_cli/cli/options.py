@@ -188,8 +188,8 @@ class RequestOptions:
     structure: str | None = option("Structure that positions are read as, such as seq*tree(2).")
     attention: str | None = option("Kind of attention (`ape attentions` lists them). Default: dot.")
     positions: str | None = option(
-        "Map of positions: plain, randomised, offset, coupled or abacus. Drawn again in each training epoch, and once "
-        "per row for validation and evaluation. Default: plain."
+        "Map of positions, such as randomised. Drawn again in each training epoch, and once per row for validation and "
+        "evaluation. Default: plain."
     )
     model: str | None = option("Model: encoder-decoder, or decoder (decoder-only). Default: encoder-decoder.")
     data: AnyPath | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)

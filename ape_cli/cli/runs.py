@@ -180,7 +180,7 @@ def rm(
     folder: ResultsFolder,
     as_json: Json = False,
 ) -> None:
-    """Remove runs with everything in their folders: weights, history, scores and logs.
+    """Remove runs: their weights, histories, scores and logs.
 
     If a name is wrong, nothing is removed. Datasets are kept.
 

@@ -67,9 +67,9 @@ def push(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Upload a run, as `ape export` writes it, or a dataset to the Hugging Face Hub.
+    """Upload a run or a dataset to the Hugging Face Hub.
 
-    The access token is read from HF_TOKEN or from `hf auth login`.
+    A run is uploaded as `ape export` writes it. The access token is read from HF_TOKEN or from `hf auth login`.
 
     \f
     Raises `UsageError` if there is no such run or dataset, or no token, and `PlaceError` if the Hub refuses.

@@ -55,7 +55,7 @@ class GridOptions:
     seeds: str | None = option("Seeds, such as 42,43,44 or 42-44.")
     structures: str | None = option("Structures that positions are read as, such as seq*tree(2).")
     attentions: str | None = option("Kinds of attention.")
-    positions: str | None = option("Maps of positions: plain,randomised,offset,coupled,abacus.")
+    positions: str | None = option("Maps of positions, such as plain,randomised.")
     models: str | None = option("Models: encoder-decoder,decoder.")
     preset: str | None = option(PRESET)
     precision: str | None = option(PRECISION)
@@ -206,7 +206,9 @@ def _train(
     engine = _engine(execution, items, local_gpu)
     items = planning.prepare(items, registry, datasets)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    print_note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
+    resumed = sum(item.state not in ("new", "running") for item in todo)
+    resume = f", of which {resumed} resume{'s' * (resumed == 1)}" if resumed else ""
+    print_note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do{resume}")
     jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()
     with worker.shared_gpu(several), watching(todo, tuning=tuning) as watch, closing(engine.work(jobs)) as events:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ape_cli.sweep.stages import GroupChoice
 
 _STATES = ("finished", "running", "stopped", "waiting", "failed")
-_REPORT_EVERY = 60.0  # seconds between two lines about a running trial
+_REPORT_FIRST, _REPORT_EVERY = 10.0, 60.0  # seconds until the first line about a running trial, and between two
 
 
 @dataclass
@@ -44,6 +44,7 @@ class Line:
     item: PlannedTrial
     state: str = "waiting"
     began: float = 0.0
+    due: float = 0.0  # when the next line about the running trial is printed
     progress: dict[str, Any] = field(default_factory=dict)  # what the trial has reported
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
@@ -67,7 +68,7 @@ class Watch:
     """The progress of all trials of a sweep that were not finished when it started.
 
     The start and the end of a trial are a line. `bars` show the running trials on a terminal; without them, there is a
-    line about each once a minute.
+    line about each after ten seconds, and then once a minute.
     """
 
     def __init__(self, items: list[PlannedTrial], bars: Progress | None = None, *, tuning: bool = False) -> None:
@@ -78,14 +79,14 @@ class Watch:
         self.tuning, self.bars = tuning, bars
         self.lines = {item.name: Line(item) for item in items}
         self.all = bars.add_task("trials", total=len(items), accuracy="") if bars else None
-        self.stopping, self.reported = False, time.monotonic()
+        self.stopping = False
 
     def handle_event(self, event: Event) -> None:
         """Update the progress with an event of the executor."""
         line, now = self.lines[event.key], time.monotonic()
         if event.event_type == "started":
             again = line.state == "running"
-            line.state, line.began, line.progress = "running", now, {}
+            line.state, line.began, line.due, line.progress = "running", now, now + _REPORT_FIRST, {}
             self._print(line, "starts again, because its process or its node was lost" if again else "started")
         elif event.event_type == "progress" and "step" in event.value:
             line.progress = {"first": event.value["step"], "since": now} | line.progress | event.value
@@ -101,9 +102,9 @@ class Watch:
             self._print(line, f"finished after {clock(now - line.began)}{score}")
         if self.bars is not None:
             self._draw(line, self.bars)
-        elif now - self.reported > _REPORT_EVERY:
-            self.reported = now
-            for running in self.of("running"):
+        else:
+            for running in (other for other in self.of("running") if now >= other.due):
+                running.due = now + _REPORT_EVERY
                 self._print(running, running.words(now))
 
     def _draw(self, line: Line, bars: Progress) -> None:

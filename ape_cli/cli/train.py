@@ -58,7 +58,12 @@ def train(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Train a run and evaluate it on the test split. For several processes: torchrun -m ape_cli -- train …
+    """Train a run and evaluate it on the test split.
+
+    Without --data and --task, it is trained on the newest dataset in --datasets that the scheme can read. If there is
+    none, the dataset of the scheme's default task is generated, with the sizes of the preset.
+
+    For several processes: torchrun -m ape_cli -- train …
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.
@@ -116,6 +121,9 @@ def train(
     if group.first:
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.data, registry, spec) if done.evaluation else None
+        if experiment.data.made_by and not (spec.data or spec.task or spec.recorded or as_json):  # none was found
+            default = f"{experiment.data.task}, the default task, because no dataset was found"
+            print_result(f"data: {default}; --task or --data chooses another")
         print_trained(done, comparison, as_json)
 
 

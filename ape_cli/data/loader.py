@@ -13,17 +13,18 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ape_cli.core import renamed
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches
@@ -191,19 +192,35 @@ def open_dataset(folder: str | StoragePath) -> Dataset:
 
 
 class Rows(ABC, Generic[_Window, _Batch]):
-    """Base class of the rows of one split, which are read window by window."""
+    """Base class of the rows of one split, which are read window by window. `split[:100]` has the first 100 of them."""
 
     def __init__(self, folder: StoragePath, manifest: Manifest, name: str) -> None:
         """Open the shards of the split, and check their digests. Raises `DataError` if one is missing or damaged."""
         self.folder, self.manifest, self.name = folder, manifest, name
-        self.rows = manifest.plan.rows[name]
         self._verified: set[int] = set()  # shards whose digests were checked
-        self._kept: _Window | None = None  # the window that is the whole split, once it is read
+        self._kept: _Window | None  # the window that is the whole split, once it is read
         self._open = lru_cache(_MOST_OPEN)(self._opened)
         sizes = list(files.map_ordered(self._group_sizes, range(len(manifest.shards[name])), folder))
         self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
         self._ends = list(accumulate(rows for groups in sizes for rows in groups))  # of the row groups, in the split
-        self._blocks = [range(i, min(i + ROW_GROUP, self.rows)) for i in range(0, self.rows, ROW_GROUP)]
+        self._choose(range(manifest.plan.rows[name]))
+
+    def _choose(self, chosen: range) -> None:
+        """Keep these rows of the split alone."""
+        self.rows, self._chosen, self._kept = len(chosen), chosen, None
+        self._blocks = [chosen[i : i + ROW_GROUP] for i in range(0, self.rows, ROW_GROUP)]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self.rows
+
+    def __getitem__(self, rows: slice) -> Self:
+        """Consecutive rows, as `split[:1]`. Raises `UsageError` for anything else, such as `split[0]`."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise UsageError("a split gives consecutive rows", got=brief(rows), allowed="split[FIRST:END]")
+        part = copy(self)
+        part._choose(self._chosen[rows])
+        return part
 
     def table(self) -> pa.Table:
         """All rows of the split as an Arrow table, in order. Raises `DataError` if they cannot be read."""
@@ -345,8 +362,8 @@ class Split(Rows[Window, SequenceBatch]):
 
     >>> from ape_cli import dataset
     >>> test = dataset.open("datasets/sample/tree-ops-breadth").split("test")
-    >>> test.rows, test.steps(batch_size=2)
-    (5, 3)
+    >>> len(test), len(test[:1]), test.steps(batch_size=2)
+    (5, 1, 3)
     >>> [tuple(batch.source_ids.shape) for batch in test.batches(batch_size=2)]
     [(2, 5), (2, 15), (1, 21)]
     """

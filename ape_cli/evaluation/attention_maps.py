@@ -36,7 +36,6 @@ PARTS = {  # the modules of each attention of the model, by the stack and the na
     "decoder": ("decoder", "self_attention"),
     "cross": ("decoder", "cross_attention"),
 }
-_AT_ONCE = 16  # rows of a batch, of which one is drawn
 
 
 @dataclass(frozen=True)
@@ -70,39 +69,37 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | No
     there = [part for part, of_part in modules.items() if of_part]
     part = pick("attention of the model", part or there[0], there)
     load_weights(run, model)
-    batch = next(batch for batch in rows.batches(_AT_ONCE, options=experiment.batch_options()) if row in batch.row)
-    at = int(np.argmax(batch.row == row))
+    batch = next(rows[row : row + 1].batches(1, options=experiment.batch_options()))
     if isinstance(config, ImageConfig):
         assert data.image is not None
         height, width = tokenising(config).grid(*data.image[:2])
         queries = keys = [f"{i},{j}" for i in range(1, height + 1) for j in range(1, width + 1)]
     else:
-        queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
-    weights = _weights(model, batch, at, modules[part])
-    return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys, part)
+        queries, keys = _tokens(batch, data.manifest.vocabulary, part)
+    return AttentionMaps(_weights(model, batch, modules[part])[:, :, : len(queries), : len(keys)], queries, keys, part)
 
 
-def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:
-    """The names of the queries and of the keys of a row, without padding."""
+def _tokens(batch: Batch, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:
+    """The names of the queries and of the keys of a batch of one row, without padding."""
     assert isinstance(batch, SequenceBatch)
-    target = batch.input_ids[at].tolist()
+    target = batch.input_ids[0].tolist()
     # without SOS, the decoder reads the source and gives tags
-    target = target[: int(batch.label_mask[at].sum())] if target[0] == SOS else [i for i in target if i != PAD]
-    before = batch.source_ids[at][batch.source_mask[at]].tolist()
+    target = target[: int(batch.label_mask[0].sum())] if target[0] == SOS else [i for i in target if i != PAD]
+    before = batch.source_ids[0][batch.source_mask[0]].tolist()
     if isinstance(batch, DecoderOnlyBatch):
         target = [*before, *target]
     source, read = ([shown(vocabulary[i].strip("<>")) for i in ids] for ids in (before, target))
     return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]
 
 
-def _weights(model: Model, batch: Batch, at: int, modules: list[nn.Module]) -> NDArray[np.float64]:
-    """The weights of each of the given attentions on one row of a batch. -> float64 [L, H, M, N], with padding"""
+def _weights(model: Model, batch: Batch, modules: list[nn.Module]) -> NDArray[np.float64]:
+    """The weights of each of the given attentions on a batch of one row. -> float64 [L, H, M, N], with padding"""
     recorded: list[Tensor] = []
 
     def record(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         """Compute the weights before the module's own forward pass."""
         assert isinstance(module, Attention)
-        recorded.append(module.weights(*inputs)[at].double())
+        recorded.append(module.weights(*inputs)[0].double())
 
     hooks = [module.register_forward_pre_hook(record) for module in modules]
     model(*batch.inputs)

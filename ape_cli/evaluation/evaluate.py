@@ -41,6 +41,7 @@ from ape_cli.models.transformer import Model, SequenceModel
 from ape_cli.runs.record import DECODINGS, RECORD, DatasetRecord, RunRecord, evaluation_name
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
+from ape_cli.storage.paths import StoragePath, checked_name
 from ape_cli.tasks import BaseTask
 from ape_cli.tasks._trees import has_open_positions
 
@@ -169,12 +170,17 @@ def _until(stop: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
         yield batch
 
 
-def own_dataset(run: Run) -> Dataset:
-    """Open the dataset that a run was trained on, at the path that it had then.
+def own_dataset(run: Run, datasets: StoragePath | None = None) -> Dataset:
+    """Open the dataset that a run was trained on: the one in `datasets`, or else at the path that it had then.
 
     Raises `DataError` if the dataset has changed since.
     """
     trained = run.record.dataset
+    if datasets is not None:
+        with suppress(DataError):
+            data = open_dataset(datasets / checked_name("name of the dataset", trained.name))
+            if data.fingerprint == trained.fingerprint:
+                return data
     data = open_dataset(trained.path)
     if data.manifest.fingerprint != trained.fingerprint:
         got = f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…, not {trained.fingerprint[:12]}…"

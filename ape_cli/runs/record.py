@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Self, TypeVar
@@ -252,11 +253,14 @@ def commit() -> str | None:
     """The git commit of this program, or None if it is unknown.
 
     The environment variable APE_COMMIT comes first; it is meant for copies without a git history. Otherwise it is the
-    commit of the program's own checkout, with a "+" if tracked files have changes.
+    commit that the package was built from, or that of the program's own checkout, with a "+" if tracked files have
+    changes.
     """
     if told := os.environ.get("APE_COMMIT"):
         return told
     here = Path(__file__).resolve().parents[1]
+    with suppress(OSError):
+        return (here / "COMMIT").read_text(encoding="utf-8")  # `tools/wheel_commit.py` writes it into packages
 
     def git(*words: str) -> str:
         # without locks, so that a killed process leaves none behind

@@ -95,7 +95,7 @@ class SweepSpec(BaseModel):
         examples=[["seq*tree(2)"]],
     )
     attentions: list[str] = _several("attention", "Kinds of attention (`ape attentions` lists them).")
-    positions: list[str] = _several("positions", "Maps of positions: plain, randomised, offset, coupled, abacus.")
+    positions: list[str] = _several("positions", "Maps of positions, such as plain and randomised.")
     models: list[str] = _several("model", "Models: encoder-decoder, decoder.")
     preset: str | None = Field(
         default=None,

@@ -47,7 +47,7 @@ class Sized(Task):
 
     extent: ClassVar[str]  # length, depth, side and so on: names a size, and one or two options
 
-    sizes: tuple[int, ...] = option((), "Sizes instead of a distribution: 1-20,30; each has --n rows.", late=True)
+    sizes: tuple[int, ...] = option((), "Sizes instead of a distribution: 1-20,30.", late=True)
 
     @property
     @abstractmethod
@@ -166,8 +166,9 @@ class Sized(Task):
         return f"{super().title}-sizes-{listed}"
 
     def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
-        """The number of rows of each split. The given and the default numbers count the rows of each size."""
-        return {split: count * len(self.parts) for split, count in super().rows(counts, seed).items()}
+        """The number of rows of each split. Given numbers are of each size; the default is a total, rounded up."""
+        total, sizes = super().rows(dict.fromkeys(counts), seed), len(self.parts)
+        return {k: sizes * (-(-total[k] // sizes) if count is None else count) for k, count in counts.items()}
 
     def sample_for_split(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """See `Task.sample_for_split`. Each row is drawn by the task of its size."""

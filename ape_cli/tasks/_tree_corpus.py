@@ -121,14 +121,16 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
             documents.append((file, document))
             nodes += len(tree.parent)
             check_count(len(kept), nodes)
+    larger = "choose a larger source, another `unit` or other options, such as `binarise`"
+    if source.formats == ["json"] and any(tree.kind[0] == "array" for _, _, tree in source.trees):
+        larger = "a `.json` file is one document; in a `.jsonl` file, each line with an object is a tree"
     if len(kept) < len(SPLITS):
         left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
         got = "; ".join([f"{len(kept)} of {_count(read, 'tree')} in {_count(len(source.files), 'file')}", *left_out])
-        fix = "choose a larger source, another `unit` or other options, such as `binarise`"
-        raise DataError("too few trees remain for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=fix)
+        raise DataError("too few trees remain for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=larger)
     if subtrees and len(set(documents)) < len(SPLITS):
-        got, fix = _count(len(set(documents)), "document"), "choose a larger source, or another `unit`"
-        raise DataError("subtrees of one tree would be in several splits", got=got, fix=fix)
+        got = _count(len(set(documents)), "document")
+        raise DataError("subtrees of one tree would be in several splits", got=got, fix=larger)
     division = divided(source, documents)
     trees = _flat(kept)
     texts = [t.token if task.labels == "token" else t.kind for t in kept]

@@ -31,6 +31,18 @@ def test_the_user_s_own_three_lines(here: Path) -> None:
     assert "tree-ops/breadth" in out
 
 
+def test_a_default_task_is_said_with_the_result(here: Path) -> None:
+    """It trains two runs of one step. The second one finds the dataset of the first."""
+    words = ("train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=1", "--datasets", "one")
+    out, _ = ape(*words)
+    assert "data: reverse, the default task, because no dataset was found; --task or --data chooses another" in out
+    assert "default task" not in ape(*words, "--seed", "1")[0]
+    Path("one").rename("two")
+    for command in (("eval",), ("draw", "--view", "attention", "--out", "a.svg", "--run")):
+        ape(*command, "reverse-rope-42", "--datasets", "two")
+        assert "no such dataset" in ape(*command, "reverse-rope-42", "--datasets", "three", code=1)[1]
+
+
 def imported(*words: str) -> set[str]:
     """The modules that a command imports in a process of its own. It must succeed."""
     code = (

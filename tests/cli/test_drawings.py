@@ -57,21 +57,15 @@ def test_a_tree_has_its_first_child_first() -> None:
     drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"))
     assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z"]
     drawn = lines("tree(2)", [1, 2], ["f", "x"], binarised=True)
-    assert drawn[:2] == ["f", "└── first child: x"]
+    assert drawn[:2] == ["f", "└── x"]
 
 
-def test_a_binarised_tree_says_what_each_step_means() -> None:
+def test_a_binarised_tree_is_drawn_in_its_original_shape() -> None:
     """The tree f(x, g(y), z). An address and a tree below `<query>` are not siblings."""
     drawn = lines("tree(2)", [1, 2, 5, 10, 11], list("fxgyz"), binarised=True)
-    assert drawn[:5] == [
-        "f",
-        "└── first child: x",
-        "    └── next sibling: g",
-        "        ├── first child: y",
-        "        └── next sibling: z",
-    ]
+    assert drawn == lines("tree(3)", [1, 2, 3, 4, 8], list("fxgzy")) == ["f", "├── x", "├── g", "│   └── y", "└── z"]
     drawn = lines("tree(2)", [1, 2, 3, 4, 6], ["<query>", "<at>", "f", "<1>", "x"], binarised=True)
-    assert drawn[:5] == ["<query>", "├── <at>", "│   └── first child: <1>", "└── f", "    └── first child: x"]
+    assert drawn[:5] == ["<query>", "├── <at>", "│   └── <1>", "└── f", "    └── x"]
 
 
 def test_a_tree_without_a_root_is_no_tree() -> None:

@@ -47,6 +47,22 @@ def test_every_option_of_a_task_is_an_option_of_gen_for_this_task() -> None:
     assert "did you mean 'copy'" in ape("gen", "copyy", "--length-mean", "5", code=2)[1]
 
 
+def test_given_rows_are_of_each_size_and_the_default_is_a_total() -> None:
+    rows = tasks.make("copy", sizes="1-7").rows({"train": 50, "validation": None, "test": 0}, seed=42)
+    assert rows == {"train": 350, "validation": 1001, "test": 0}  # 1,000, rounded up to 143 of each size
+
+
+def test_an_array_in_a_json_file_is_one_tree_and_the_error_names_the_other_format(here: Path) -> None:
+    objects = [{"name": letter, "list": [1, 2]} for letter in "abcdefgh"]
+    Path("one.json").write_text(json.dumps(objects))
+    assert (
+        "in a `.jsonl` file, each line with an object is a tree"
+        in ape("gen", "trees", "--source", "one.json", code=1)[1]
+    )
+    Path("each.jsonl").write_text("\n".join(map(json.dumps, objects)))
+    assert "8 of 8 trees" in ape("gen", "trees", "--source", "each.jsonl")[1]
+
+
 def test_equal_numbers_make_equal_manifests(here: Path) -> None:
     """An interrupted dataset is completed by the same command, however its numbers are typed."""
     counts = ("--n", "5", "--n-validation", "2", "--n-test", "2")

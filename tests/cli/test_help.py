@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from ape_cli.cli import app
+from ape_cli.cli._app import COMMANDS as GROUPS
 from ape_cli.cli.options import OTHER
 from tests.conftest import ape
 
@@ -26,7 +27,7 @@ def sections(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     title = ""
     for line in text.splitlines():
-        if re.fullmatch(r"[A-Z][A-Za-z ]*:", line):
+        if re.fullmatch(r"[A-Z][A-Za-z, ]*:", line):
             title = line[:-1]
         found.setdefault(title, []).append(line)
     return found
@@ -40,6 +41,23 @@ def test_help_is_readable() -> None:
         assert not re.search(r"[{}]", shown), "a usage in braces"
         (example,) = [line.strip() for line in sections(shown)["Example"][1:] if line.strip()]
         assert example.startswith(f"ape {name}")
+
+
+def test_all_commands_are_in_a_group_with_a_whole_sentence() -> None:
+    shown = ape("--help")[0]
+    assert max(map(len, shown.splitlines())) <= 80
+    names = [name for names in GROUPS.values() for name in names]
+    assert sorted(names) == sorted(COMMANDS)
+    found = sections(shown)
+    for title, names in GROUPS.items():
+        lines = [line for line in found[title][1:] if line]
+        assert [line.split()[0] for line in lines] == list(names)  # one line each
+        assert all(line.endswith(".") and not line.endswith("...") for line in lines)
+
+
+def test_no_help_tells_to_run_itself() -> None:
+    for words in (("gen",), ("gen", "tree-ops"), ("train",)):
+        assert "--help`" not in ape(*words, "--help")[0]
 
 
 @pytest.mark.parametrize("name", ["train", "sweep", "gen", "eval", "report"])

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from ape_cli import attention, position
 from ape_cli.cli import app
+from ape_cli.cli.lists import algebra_rows
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation import profiling
 from ape_cli.experiment import ExperimentSpec
@@ -70,6 +71,34 @@ def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None
     table = run(app, ["schemes", "rope", "--measure", "--model", "decoder"]).stdout
     assert asked == [("rope", "decoder")]
     assert all(cost in table for cost in ("12,345", "1.50", "1.25", "1.75"))
+
+
+def test_what_no_relation_is_known_of_is_not_tested() -> None:
+    empty = {
+        "representations": [
+            {
+                "scheme": "mine",
+                "structure": "seq",
+                "group": "Z",
+                "kind": "none",
+                "steps": "",
+                "law": "relative",
+                "holds": True,
+                "error": 0,
+                "options": {},
+            }
+        ],
+        "special_case_of": [],
+    }
+    assert algebra_rows(empty) == [["mine", "seq", "Z", "none", "relative", "exact", "not tested"]]
+
+
+def test_check_prints_the_verdict_first_and_lists_the_rest_only_if_asked() -> None:
+    short = run(app, ["check", "none"]).stdout.splitlines()
+    assert len(short) == 1
+    every = run(app, ["check", "none", "--all"]).stdout.splitlines()
+    assert every[0] == short[0]
+    assert any("registered" in line for line in every[1:])
 
 
 def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPatch) -> None:

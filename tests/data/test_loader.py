@@ -187,6 +187,23 @@ def test_every_row_once_an_epoch_in_an_order_of_seed_and_epoch(words: Dataset, t
             assert batch_size == 1000 or len({str(epoch) for epoch in epochs}) == 3
 
 
+def test_a_slice_of_a_split_has_these_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "ROW_GROUP", 16)
+    split = write(tmp_path / "copy", "copy", rows=(150, 1, 1)).split("train")
+    assert len(split) == 150
+    for rows in (slice(1), slice(7, 145), slice(-3, None), slice(9, 9), slice(999)):
+        part = split[rows]
+        wanted = list(range(150))[rows]
+        assert len(part) == part.rows == len(wanted)
+        assert part.table()["row"].to_pylist() == wanted
+        for batches in (part.batches(4), part.batches(4, seed=1)):
+            assert sorted(row for batch in rows_of(batches) for row in batch) == wanted
+    assert split[10:40][5:-5].table()["row"].to_pylist() == list(range(15, 35))
+    for wrong in (0, slice(0, 9, 2)):
+        with pytest.raises(UsageError, match="consecutive rows"):
+            split[wrong]
+
+
 def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small windows an epoch still has all rows in shuffled order, and skipping batches is exact."""
     data = write(tmp_path / "copy", "copy", rows=(500, 10, 10))

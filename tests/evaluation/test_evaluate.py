@@ -139,10 +139,11 @@ def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     done = run(write(folder, "copy"), tmp_path / "results").run
     assert evaluate.own_dataset(done).name == "data"
-    shutil.rmtree(folder)
+    shutil.move(folder, tmp_path / "other" / "data")
     write(folder, "copy", length_mean=9)
     with pytest.raises(DataError, match="has changed since"):
         evaluate.own_dataset(done)
+    assert evaluate.own_dataset(done, tmp_path / "other").folder == tmp_path / "other" / "data"
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,14 @@ def test_a_sweep_is_what_train_makes_one_by_one(here: Path) -> None:
     assert not any((here / "datasets").iterdir())
 
 
+def test_a_repeated_sweep_says_how_many_trials_resume(here: Path) -> None:
+    words = ("sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", "--seeds", "1-2", *SHORT, *ONE)
+    assert "2 trials: 0 finished, 2 to do\n" in ape(*words)[1]
+    assert (
+        "3 trials: 0 finished, 3 to do, of which 2 resume\n" in ape(*words, "--seeds", "1-3", "--decode", "greedy")[1]
+    )
+
+
 def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     plan = json.loads(ape("sweep", *GRID, *SHORT, "--dry-run", "--json")[0])
     assert not list(here.iterdir())
@@ -157,7 +165,7 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     assert open_dataset("datasets/copy-tiny").fingerprint == data.fingerprint
 
 
-def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_does(
+def test_a_sweep_without_a_terminal_says_what_each_running_trial_does_after_ten_seconds_and_then_once_a_minute(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [100.0]
@@ -168,17 +176,19 @@ def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_d
         watch.handle_event(Event(a, "started"))
         watch.handle_event(Event(b, "started"))
         report = {"step": 10, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
-        clock[0] = 111.0
+        clock[0] = 109.0
         watch.handle_event(Event(a, "progress", report))
         capsys.readouterr()
-        clock[0] = 161.0  # 1,000 steps took 50 s, and 10,990 are left
-        watch.handle_event(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
+        clock[0] = 114.0  # 100 steps took 5 s, and 11,890 are left
+        watch.handle_event(Event(a, "progress", report | {"step": 110, "loss": 1.25}))
         watch.handle_event(Event(b, "progress", {"waiting": True}))
-        clock[0] = 222.0
+        clock[0] = 173.0
+        watch.handle_event(Event(a, "progress", report | {"step": 1300}))
+        clock[0] = 174.0
         watch.handle_event(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
     assert capsys.readouterr().err.splitlines() == [
-        f"[0/3] {a}: step 1,010/12,000, loss 1.2500, about 9:10 left",
-        f"[0/3] {b}: running for 1:01",
+        f"[0/3] {a}: step 110/12,000, loss 1.2500, about 9:54 left",
+        f"[0/3] {b}: running for 0:14",
         f"[0/3] {a}: step 12,000/12,000, loss 0.5000, evaluating",
         f"[0/3] {b}: waits for another process",
     ]

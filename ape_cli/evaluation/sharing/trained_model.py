@@ -110,7 +110,7 @@ class TrainedModel:
 
         `rows` is one of these:
 
-        - A split of a dataset: `dataset.open(DIR).split("test")`.
+        - A split of a dataset, of any structure: `dataset.open(DIR).split("test")`; `split[:1]` is its first row.
         - For models of words (structure `seq`): sources, each a list of symbols or a string of symbols separated by
           spaces. Answers are limited to `max_tokens` symbols, and to the positions of a map of positions. If targets
           are tags, answers are as long as their sources.
@@ -161,7 +161,7 @@ class TrainedModel:
         data = self._trained
         structure = parse_structure(data.structure)
         if structure != Seq() or data.image:
-            fix = "give pixels, uint8 [B, H, W, C]" if data.image else "read a split of a dataset"
+            fix = "give pixels, uint8 [B, H, W, C]" if data.image else "give rows of a dataset: split[:1]"
             raise UsageError("a list of texts has no positions", got=f"a model of structure {structure}", fix=fix)
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")

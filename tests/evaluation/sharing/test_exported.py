@@ -79,6 +79,7 @@ def test_answers_to_a_split_are_those_that_greedy_decoding_scores(name: str, req
     table = data.split("test").table().sort_by("row")
     answers = [[data.manifest.vocabulary[i] for i in row] for row in table["target_ids"].to_pylist()]
     found = model.predict(data.split("test"), batch_size=9)
+    assert model.predict(data.split("test")[3:4]) == found[3:4]
     greedy = model.evaluate(data, decode="greedy")["overall"]
     assert sum(a == b for a, b in zip(answers, found, strict=True)) / len(answers) == greedy["exact_match"]
     if name == "trees":
