@@ -1,6 +1,6 @@
 """Uploads to the Hugging Face Hub: an exported model, or a dataset, as one commit.
 
-The package `huggingface_hub` is an extra: `pip install 'ape-cli[hub]'`. It finds the token in the usual places: the
+The package `huggingface_hub` is the extra `hub`. It finds the token in the usual places: the
 environment variable HF_TOKEN, or what `hf auth login` stored. HF_ENDPOINT names another server than huggingface.co.
 """
 

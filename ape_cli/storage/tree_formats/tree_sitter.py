@@ -1,6 +1,6 @@
 """Programs in many languages: the syntax trees of tree-sitter. No program is executed.
 
-It needs the package tree-sitter, `pip install 'ape-cli[tree-sitter]'`, and the package of the language, for example
+It needs the extra `tree-sitter` and the package of the language, for example
 `pip install tree-sitter-javascript`. The name `tree-sitter-javascript` chooses the language. The name `tree-sitter`
 chooses it by the suffix of each file.
 
