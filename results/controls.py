@@ -83,11 +83,11 @@ def answer() -> str:
 
 
 def sentence() -> str:
-    """The answer with its question, for the README and the home of the site; empty until it is decided."""
+    """A space, then the answer with its question, for the README and the site's home; empty until it is decided."""
     if (said := answer()).startswith("**not decided"):
         return ""
     return (
-        "Is it the free group of paths, or only the distance between nodes? "
+        " Is it the free group of paths, or only the distance between nodes? "
         f"By [simpler encodings of trees](docs/results/controls.md) (preset `small`, {SEEDS} seeds), {said}"
     )
 
