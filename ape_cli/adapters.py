@@ -15,7 +15,7 @@ To call the hooks of a scheme yourself, apply them as follows:
 | `decay(q_context, k_context)` | scores, as a factor | after |
 | `bias(q, q_context, k_context)` | scores, as a term; takes unrotated queries | after |
 
-ALiBi only adds a penalty on distance. For three tokens:
+ALiBi only adds a penalty on distance, with slope 2^(-8h/H) in head h of H. For three tokens:
 
     >>> import torch
     >>> from torch.nn import functional

@@ -105,6 +105,16 @@ def answer(preset: Preset = small) -> str:
     return verdict({(c, t): on_task([standing(gap(c, t, m, preset), seeds) for m in METRICS]) for c, t in pairs})
 
 
+def sentence() -> str:
+    """A space, then the answer with its question, for the README and the site's home; empty until it is decided."""
+    if (said := answer()).startswith("**not decided"):
+        return ""
+    return (
+        " Is it the free group of paths, or only the distance between nodes? "
+        f"By [simpler encodings of trees](docs/results/controls.md) (preset `small`, {SEEDS[small]} seeds), {said}"
+    )
+
+
 def table(metric: str, preset: Preset = small) -> str:
     """The gaps of all controls with what the rule says of them. A gap without all seeds is left out."""
     lines = [f"| `{GROUP}` minus | {' | '.join(TREE_TASKS)} |", f"|---|{'---:|' * len(TREE_TASKS)}"]

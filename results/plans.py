@@ -98,8 +98,9 @@ def begun() -> dict[str, tuple[int, int]]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process that finds the schemes and tasks of `OWN`."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in sorted(set(OWN.values())))}
+    """The environment of a process that finds the schemes and tasks of `OWN`, and prints 80 columns."""
+    folders = os.pathsep.join(str(RESULTS / name) for name in sorted(set(OWN.values())))
+    return os.environ | {"PYTHONPATH": folders, "COLUMNS": "80"}
 
 
 def run(words: list[str]) -> str:

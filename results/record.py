@@ -26,11 +26,15 @@ SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
 TEMPLATES = RESULTS / "pages"  # the texts of the pages, with queries in place of numbers
 ELSEWHERE = {"README.md": README, "paper.md": ROOT / "docs" / "explanation" / "paper.md"}  # not in PAGES
+HOME = ROOT / "docs" / "index.md"  # of the site; its parts link as those of the README
 IN_PLACE = (
     ROOT / "README.md",
+    ROOT / "docs" / "tutorial.md",
+    HOME,
     ROOT / "docs" / "explanation" / "cost.md",
     ROOT / "docs" / "explanation" / "tasks.md",
 )
+DEMO = ("demo", "demo-interval")  # tables of the README and the tutorial, as the terminal shows them
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
@@ -69,6 +73,15 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
         if sweep in EPOCHS:
             arguments[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
     if "table2" in sweeps:
+        for name in DEMO:
+            interval = ["--interval"] * name.endswith("interval")
+            arguments[f"{name}.txt"] = [
+                "--results",
+                "results/record",
+                "--sweep",
+                f"results/pages/{name}.toml",
+                *interval,
+            ]
         of_sweep = [*selection("table2"), "--format", "markdown"]
         arguments["table2-exact-match.md"] = [*of_sweep, "--metric", "exact_match"]
         arguments["tree-ops-by-operator.md"] = [*of_sweep, "--by", "op"]
@@ -136,6 +149,11 @@ def sweeps(counts: dict[str, tuple[int, int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def fenced(printed: str) -> str:
+    """What a terminal shows, as a block of a page."""
+    return "\n".join(["```text", *(line.rstrip() for line in printed.strip().splitlines()), "```"])
+
+
 def filled(page: str, parts: dict[str, str]) -> str:
     """The page with each part between its marks, `<!-- NAME -->` and `<!-- end -->`.
 
@@ -159,7 +177,9 @@ def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path
     """
     snippets = {path.stem: queries.render(path.read_text("utf-8")) for path in (TEMPLATES / "parts").iterdir()}
     parts = made | snippets | cost_tables() | {"sweeps": sweeps(counts), "floors": floor_table()}
+    parts |= {name: fenced(made[f"{name}.txt"]) for name in DEMO}
     texts = {path: filled(path.read_text(encoding="utf-8"), parts) for path in IN_PLACE}
+    texts[HOME] = texts[HOME].replace("](docs/", "](")
     for path in sorted(TEMPLATES.glob("*.md")):
         if path.stem in ABOUT.keys() - counts.keys():
             continue

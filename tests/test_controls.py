@@ -47,6 +47,13 @@ def test_the_first_answer_that_holds() -> None:
     assert answer("enough", {("tree", "c3"): ""}) == "not decided yet"
 
 
+def test_the_readme_has_the_answer_once_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controls, "answer", lambda: verdict({("tree", "c3"): ""}))
+    assert controls.sentence() == ""
+    monkeypatch.setattr(controls, "answer", lambda: "**the group matters.** All controls are behind on `c3`.")
+    assert controls.sentence().endswith("seeds), **the group matters.** All controls are behind on `c3`.")
+
+
 def test_a_gap_is_paired_by_seed() -> None:
     """`tree` has run with the seeds of `orthogonal-tree`; the words of a cell are those of its interval."""
     gap = controls.gap("tree", "c3", "token_accuracy")

@@ -1,4 +1,4 @@
-"""The README is short, and what it says follows from the code and from the committed results."""
+"""The README is short, and what it and the tutorial say follows from the code and from the committed results."""
 
 from __future__ import annotations
 
@@ -8,42 +8,61 @@ from pathlib import Path
 import pytest
 
 from ape_cli import attention, position, tasks
-from results.numbers import small
+from ape_cli.cli.console import scores_in_words
+from results.numbers import SCHEMES, runs, small
 from tests.conftest import ape
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", TEXT, flags=re.S)
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TRAINED = ("sinusoidal", "orthogonal-tree")  # by `make demo` and in the tutorial
 
 
-def code(language: str) -> str:
-    """The first block of code in a language."""
-    return next(block for of, block in BLOCKS if of == language)
+def python() -> str:
+    """The example in Python."""
+    (block,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
+    return str(block)
 
 
-def test_it_names_what_there_is() -> None:
-    (told,) = re.findall(r"called \*schemes\*: (.*?), and (\d+) kinds of attention", TEXT, flags=re.S)
-    assert re.findall(r"`([^`]+)`", told[0]) == position.names()
-    counts = re.findall(r"\*\*(\d+) (?:tasks|encodings)\*\*", TEXT)
-    assert [*counts, told[1]] == [str(len(of.names())) for of in (tasks, position, attention)]
+def test_it_is_short_and_names_the_two_commands() -> None:
+    assert len(TEXT.splitlines()) <= 130
+    assert "\nmake demo\nmake test\n```" in TEXT
 
 
-def test_the_sample_is_what_show_prints(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a terminal of 72 columns. The row depends only on the sizes of the trees, not on the number of rows."""
+def test_it_counts_what_there_is() -> None:
+    counts = re.findall(r"\[(\d+) (tasks|encodings|kinds of attention)\]", TEXT)
+    kinds = {"tasks": tasks, "encodings": position, "kinds of attention": attention}
+    assert counts == [(str(len(of.names())), name) for name, of in kinds.items()]
+
+
+def test_the_sample_of_the_tutorial_is_what_show_prints(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row depends only on the sizes of the trees, not on the number of rows."""
     monkeypatch.setenv("COLUMNS", "72")
-    ape("gen", "tree-rotate", "--depth-mean", "4", "--n", "5", "--n-validation", "0", "--n-test", "0")
+    ape("gen", "tree-rotate", "--depth-mean", "3", "--n", "5", "--n-validation", "0", "--n-test", "0")
     shown = [line.rstrip() for line in ape("show", "tree-rotate-breadth", "--row", "4")[0].splitlines()]
-    assert shown == code("").splitlines()
+    assert "\n".join(shown) in TUTORIAL.replace("\n    ", "\n")
 
 
 def test_the_example_in_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len([line for line in code("python").splitlines() if line and "import" not in line]) <= 5
+    assert len([line for line in python().splitlines() if line and "import" not in line]) <= 5
     names: dict[str, object] = {}
-    exec(code("python"), names)
+    exec(python(), names)
     assert capsys.readouterr().out.startswith("tensor([[[[")
 
 
-def test_its_table_has_the_scores_of_the_runs() -> None:
-    for scheme in ("sinusoidal", "orthogonal-tree"):
-        (row,) = (line for line in TEXT.splitlines() if line.startswith(f"| {scheme} | "))
-        assert f"{small('tree-rotate/breadth', scheme)[42]:.2f}" in row
+@pytest.mark.parametrize("scheme", TRAINED)
+def test_the_numbers_are_those_of_the_committed_runs(scheme: str) -> None:
+    """The table of `make demo` has the scores of seed 42, and the tutorial also what `ape train` printed of its run."""
+    scores = small("tree-rotate/breadth", scheme)
+    for page in (TEXT, TUTORIAL):
+        assert re.search(rf"^│ {scheme} +│ +{scores[42]:.2f} │$", page, flags=re.M)
+    assert re.search(rf"^│ {scheme} +│ {scores.three.mean:.2f} \(", TUTORIAL, flags=re.M)
+    (result,) = (a.result for run, a in runs() if a.config.scheme == scheme and f"    {run.name}: " in TUTORIAL)
+    assert result is not None
+    assert f"  validation token accuracy {result.best_accuracy:.2%}, step {result.best_step}\n" in TUTORIAL
+    overall = small.evaluations("tree-rotate/breadth", scheme)[42]["overall"]
+    assert f"  test {scores_in_words(overall, 'sequence')}\n" in TUTORIAL
+
+
+def test_the_first_picture_has_as_many_seeds_of_each_scheme() -> None:
+    assert len({len(small("tree-rotate/breadth-to-depth", scheme)) for scheme in SCHEMES}) == 1

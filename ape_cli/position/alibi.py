@@ -1,4 +1,4 @@
-r"""ALiBi: a linear penalty on distance, added to the logits.
+r"""ALiBi: a linear penalty on distance, added to the logits, with slope $2^{-8h/H}$ in head $h$ of $H$.
 
 Source: Press et al. 2022, arXiv:2108.12409, section 3. Head $h = 1..H$ adds $-m_h (i - j)$ to the logit of query $i$
 and a key $j$ behind it, with slope $m_h = 2^{-8h/H}$, after the scaling by $1/\sqrt{K}$.
@@ -38,11 +38,11 @@ from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._offsets import pair_terms
 
 SLOPES = ["geometric", "press"]
-SLOPES_HELP = "Slopes if the number of heads is not a power of two: geometric (the paper), or press (its release)."
+SLOPES_HELP = "Slope of head h of H: geometric, 2^(-8h/H); press, that of the authors' code if H is not a power of two."
 
 
 class Alibi(Scheme):
-    """A linear penalty on the distance between query and key, with a fixed slope for each head.
+    """A linear penalty on the distance between query and key, with slope $2^{-8h/H}$ in head $h$ of $H$.
 
     Arguments: `causal`, whether the penalty is only on keys behind the query in the decoder, and there is none between
     decoder and encoder; `slopes`, `geometric` or `press`. Raises `UsageError` for any other slopes.

@@ -2,12 +2,11 @@
 
 A task draws a source from the random stream of a row (`draw`) and computes its `target`. Base classes do the rest:
 
-| base class | file | for tasks |
-|---|---|---|
-| `Words`, `PlainTrees`, `Trees`, `Grids` | `_words.py`, `_trees.py`, `_grids.py` | that only define the target |
-| `Sized` | `_sized.py` | whose sources differ in size |
-| `Task` | `_task.py` | that draw their rows |
-| `BaseTask` | `_base.py` | of any kind, including images |
+| base class | for tasks |
+|---|---|
+| `Words`, `PlainTrees`, `Trees`, `Grids` | that only define the target |
+| `Task` | that draw their rows |
+| `BaseTask` | of any kind, including images |
 
     >>> from ape_cli import tasks
     >>> task = tasks.make("reverse", length_mean=3, length_std=0)
@@ -30,17 +29,24 @@ from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks._base import BaseTask, TaskOption, check_whole, option, options_of
+from ape_cli.tasks._grids import Grids
 from ape_cli.tasks._rules import RULES
 from ape_cli.tasks._task import Rows, Source, Task, Tokens, join, letters
+from ape_cli.tasks._trees import PlainTrees, Trees
+from ape_cli.tasks._words import Words
 
 __all__ = [
     "RULES",
     "BaseTask",
+    "Grids",
+    "PlainTrees",
     "Rows",
     "Source",
     "Task",
     "TaskOption",
     "Tokens",
+    "Trees",
+    "Words",
     "check_whole",
     "join",
     "letters",

@@ -21,8 +21,9 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, letters, option
+from ape_cli.tasks._base import option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._task import Source, letters
 
 _MAX_SIDE = 1000
 

@@ -28,7 +28,8 @@ from ape_cli.core import rng
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.numbers import whole_numbers
 from ape_cli.core.rng import I64, U64
-from ape_cli.tasks import Source, Task, join, option
+from ape_cli.tasks._base import option
+from ape_cli.tasks._task import Source, Task, join
 
 _MAX_SIZES = 1000
 _LONGEST = 80  # number of characters that the list of sizes may have in a folder's name

@@ -26,8 +26,9 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Structure, Tree, bit_length, trees
-from ape_cli.tasks import BaseTask, Rows, Source, option
+from ape_cli.tasks._base import BaseTask, option
 from ape_cli.tasks._sized import Sized, check_amount
+from ape_cli.tasks._task import Rows, Source
 
 _MAX_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
 _MEASURED = 2_000  # number of draws by which the mean size is measured

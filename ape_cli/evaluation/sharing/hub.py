@@ -1,7 +1,7 @@
 """Uploads to the Hugging Face Hub: an exported model, or a dataset, as one commit.
 
-The package `huggingface_hub` is an extra: `pip install 'ape-cli[hub]'`. It finds the token in the usual places: the
-environment variable HF_TOKEN, or what `hf auth login` stored. HF_ENDPOINT names another server than huggingface.co.
+The package `huggingface_hub` is the extra `hub`. It finds the token in HF_TOKEN, or where `hf auth login` stored it.
+HF_ENDPOINT names another server than huggingface.co.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CoNLL-U: dependency trees of Universal Dependencies. It needs the package conllu, `pip install 'ape-cli[conllu]'`.
+"""CoNLL-U: dependency trees of Universal Dependencies. It needs the extra `conllu`.
 
 A word is a node below its head, and the word whose head is 0 is the root. The kind is the relation (`deprel`), and the
 token is the form. The dependents of a word are in the order of the sentence. Ranges of multiword tokens (`1-2`) and

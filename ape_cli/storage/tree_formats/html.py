@@ -1,4 +1,4 @@
-"""HTML documents as trees. `xml.py` describes their nodes. It needs the package lxml, `pip install 'ape-cli[lxml]'`.
+"""HTML documents as trees. `xml.py` describes their nodes. It needs the extra `lxml`.
 
 The parser is that of libxml2. As in a browser, a missing or unexpected tag is no error, `html` and `body` are added if
 they are missing, and names of characters such as `&nbsp;` become these characters. The encoding is the one that the

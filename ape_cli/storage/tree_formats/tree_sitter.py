@@ -1,8 +1,7 @@
 """Programs in many languages: the syntax trees of tree-sitter. No program is executed.
 
-It needs the package tree-sitter, `pip install 'ape-cli[tree-sitter]'`, and the package of the language, for example
-`pip install tree-sitter-javascript`. The name `tree-sitter-javascript` chooses the language. The name `tree-sitter`
-chooses it by the suffix of each file.
+It needs the extra `tree-sitter` and the package of the language, such as `tree-sitter-javascript`. This
+name chooses the language; `tree-sitter` chooses it by the suffix of each file.
 
 The nodes are those that have a name in the grammar, without comments. The kind is the type of the node, for example
 `call_expression`. The token of a leaf is its text, and that of a node with a field `operator` is the operator. A file

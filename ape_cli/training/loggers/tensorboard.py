@@ -1,7 +1,6 @@
 """TensorBoard: all metrics as scalars, in event files in `results/runs/RUN/logs/tensorboard/`.
 
-Source: https://www.tensorflow.org/tensorboard. `tensorboard --logdir results/runs` shows all runs. The `tensorboard`
-package is an extra: `pip install 'ape-cli[tensorboard]'`.
+Source: https://www.tensorflow.org/tensorboard. `tensorboard --logdir results/runs` shows all runs. It is an extra.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Trackio: all metrics in a run of its own, with the configuration, in a database of this machine.
 
-Source: https://huggingface.co/docs/trackio. The `trackio` package is an extra: `pip install 'ape-cli[trackio]'`. Its
-environment variables apply: TRACKIO_DIR is the folder of the database, and TRACKIO_SPACE_ID is a Space to which metrics
-are sent instead. The project is TRACKIO_PROJECT, or `ape`. `trackio show --project ape` shows all runs.
+Source: https://huggingface.co/docs/trackio. It is an extra. Its environment variables apply: TRACKIO_DIR is
+the folder of the database, and TRACKIO_SPACE_ID is a Space to which metrics are sent instead. The project is
+TRACKIO_PROJECT, or `ape`. `trackio show --project ape` shows all runs.
 """
 
 from __future__ import annotations

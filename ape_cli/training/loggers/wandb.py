@@ -1,8 +1,7 @@
 """Weights & Biases: all metrics in a run of its own, with the configuration.
 
-Source: https://docs.wandb.ai. The `wandb` package is an extra: `pip install 'ape-cli[wandb]'`. Its environment
-variables apply. The project is WANDB_PROJECT, or `ape`. WANDB_MODE=offline only writes files, and `wandb sync` uploads
-them later. They are in `results/runs/RUN/logs/wandb/`, or in WANDB_DIR.
+Source: https://docs.wandb.ai. It is an extra. Its environment variables apply. The project is WANDB_PROJECT, or `ape`.
+WANDB_MODE=offline only writes files, in `results/runs/RUN/logs/wandb/` or WANDB_DIR; `wandb sync` uploads them later.
 """
 
 from __future__ import annotations
