@@ -47,7 +47,7 @@ class GenerationOptions:
     n: int | None = option(
         "Number of training rows; with --sizes, of each size. Default: 10,000, or all images.", metavar="ROWS"
     )
-    order: str | None = option("Node order of trees: breadth (default) or depth.", panel=DATA)
+    order: str | None = option("Node order of trees: breadth (default), depth, breadth-to-depth, …", panel=DATA)
     source_order: str | None = option("Node order of source trees. Default: --order.", panel=DATA)
     seed: int = option("Random seed.", default=42)
     n_validation: int | None = option("Number of validation rows. Default: 1,000, or all images.", metavar="ROWS")

@@ -195,18 +195,17 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
 
 
 def counts(group: pl.DataFrame, across: str, order: list[Any]) -> tuple[list[tuple[str, list[str]]], str]:
-    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns; and a note.
+    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns; and a rule.
 
     `across` is the field that identifies the columns, and `order` has its values. All rows of a table have the same
     counts.
     """
     counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
-    behind = f"the {split} rows, and their target tokens, behind each score"
     foot = [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
     is_distinct = all(line["distinct"] for line in counted.values())
     repeated = "equal rows count once" if is_distinct else "which rows are equal is not known here, so all count"
-    return foot, f"The last two lines count {behind}; all seeds share them, and {repeated}."
+    return foot, f"{split} rows and tokens: those behind each score. All seeds share them, and {repeated}."
 
 
 Rows = dict[str, pl.DataFrame | None]  # the rows that `draw` returns, by fingerprint; None if they are unknown

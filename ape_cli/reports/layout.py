@@ -13,7 +13,7 @@ its column. The best mean is that of all rows, whatever their numbers of seeds, 
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
 only the rows that equal it are underlined. Nothing is underlined in a column (`untuned`) in which a scheme has several
 settings of training, because the best of them would be chosen on the scores that it shows. Nor is a single score of a
-column, because there is nothing to compare it with.
+column, because there is nothing to compare it with, nor any score of a column of zeros.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str
     tied = pl.col("score") >= pl.col("top") - stats.ROUNDING
     ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(shown) - stats.ROUNDING
-    near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1)
+    near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1) & ~(IS_SHARE & (pl.col("top") <= 0))
     ranked = ranked.with_columns(untuned=pl.col("several").any().over(table), near=near)
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
 
