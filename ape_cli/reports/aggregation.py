@@ -47,7 +47,7 @@ from ape_cli import tasks
 from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import PAD
-from ape_cli.reports import published, stats
+from ape_cli.reports import baselines, published, stats
 from ape_cli.reports.descriptions import RowKey, Settings, once, whole
 from ape_cli.reports.evaluations import (
     CELL,
@@ -124,7 +124,7 @@ def lines(registry: Registry, options: Options) -> pl.DataFrame:
     if options.against is not None:
         tasks = [task_of(line) for line in aggregated.iter_rows(named=True)]
         aggregated = published.beside(aggregated, tasks, options.against)
-    return aggregated
+    return baselines.beside(aggregated, evaluation_tables(registry, options.split).trained)
 
 
 OVER_ROWS = ("low_over_rows", "high_over_rows")

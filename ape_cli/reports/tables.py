@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.numbers import perplexity_text
-from ape_cli.reports import best_by, published
+from ape_cli.reports import baselines, best_by, published
 from ape_cli.reports.descriptions import is_image
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.layout import TABLE, row_rank
@@ -150,19 +150,8 @@ def _scores(lines: pl.DataFrame, interval: bool) -> Table:
         first["structure"], f"Tasks on {first['structure']}"
     )
     title = "Images" if first["is_image"] else usual_title
-    (notes, rules), foot = brackets(lines, interval), _chance(lines, columns)
-    rules = [*rules, *[_CHANCE] * bool(foot)]
-    return table(title, lines, "column", columns, interval, notes=notes, rules=rules, foot=foot)
-
-
-_CHANCE = "chance: the best of the simple rules that are counted on the training split; `ape eval` lists all of them."
-
-
-def _chance(lines: pl.DataFrame, columns: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The row of what counting reaches without a model, if that is known of a column (`aggregation.with_chance`)."""
-    known = dict(lines.drop_nulls("chance").select("column", "chance").rows()) if "chance" in lines.columns else {}
-    cells = [number(known[column], "%", 2) if column in known else "—" for column in columns]
-    return [("chance", cells)] if known else []
+    (notes, rules), (foot, of_foot) = brackets(lines, interval), baselines.rows(lines, columns)
+    return table(title, lines, "column", columns, interval, notes=notes, rules=[*rules, *of_foot], foot=foot)
 
 
 def table(
