@@ -266,7 +266,7 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
 
 
 def _levels(bottom: float, top: float) -> tuple[Floats, int]:
-    """The number of each line of a curve from the top, at most `_HEIGHT` lines, and the lines from one tick to the next.
+    """The number of each line of a curve from the top, `_HEIGHT` at most, and the lines from one tick to the next.
 
     Ticks are multiples of 1, 2 or 5 times a power of ten, and the first and the last line are ticks.
 

@@ -241,18 +241,21 @@ def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 def short(column: str) -> str:
     """The name of a column, in which names of datasets do not repeat its task, and listed sizes are ranges.
 
-    >>> short("tree-copy/breadth on tree-copy-breadth-longer"), short("copy [copy-sizes-1-2-3-4-8-small]")
+    >>> short("tree-copy/breadth on tree-copy-breadth-longer"), short("copy [copy-sizes-1-4_8-small]")
     ('tree-copy/breadth on longer', 'copy [sizes 1–4, 8, small]')
-    >>> short("copy [copy-sizes-2-4]")
-    'copy [sizes 2, 4]'
+    >>> short("copy [copy-sizes-1-2-3-4-8-small]")  # as earlier versions named it
+    'copy [sizes 1–4, 8, small]'
     """
     begin = re.escape(column.partition(" ")[0].replace("/", "-"))
     column = re.sub(rf"(?<=[ \[]){begin}-(?=\w)", "", column)
 
     def listed(match: re.Match[str]) -> str:
-        return f"sizes {spans(map(int, match[1].split('-')))}" + match[2].replace("-", ", ")
+        numbers = match[1].split("-")
+        former = "_" not in match[1] and len(numbers) > 2
+        sizes = spans(map(int, numbers)) if former else match[1].replace("_", ", ").replace("-", "–")
+        return f"sizes {sizes}" + match[2].replace("-", ", ")
 
-    return re.sub(r"\bsizes-(\d+(?:-\d+)*)(-?)", listed, column)
+    return re.sub(r"\bsizes-(\d+(?:[-_]\d+)*)(-?)", listed, column)
 
 
 def plot(panels: list[Panel], metric: str, before: str = "", score: str | None = None) -> Plot | None:
