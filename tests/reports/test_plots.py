@@ -48,6 +48,14 @@ def test_a_band_is_the_range_over_seeds_and_a_shaded_area_the_sizes_that_trainin
     assert {round(float(y), 6) for x, y in corners if x == 20} == {50, 70}
 
 
+def test_four_panels_are_two_by_two() -> None:
+    for panels, columns in ((1, 1), (3, 3), (4, 2), (5, 3)):
+        axes = plots.lines([panel(ROWS)] * panels, "token accuracy", "%").axes
+        grid = axes[0].get_subplotspec()
+        assert grid is not None
+        assert grid.get_gridspec().ncols == columns
+
+
 def test_the_test_curve_is_thin_dotted_and_named() -> None:
     """A row has its colour and mark in every panel. Nothing is drawn for a row or a panel without values."""
     tested, plain = panel(ROWS), panel(ROWS, title="copy")
