@@ -27,11 +27,12 @@ def panel(
 ) -> Panel:
     """Makes a panel with one line for each row, at x = 10, 20, ….
 
-    `least` and `most` are 0.1 below and above the mean; `most` is at most 1. Points whose x is in `few` have 29 rows of
-    data, the others 30; without `few` the panel has no counts of rows.
+    With several seeds, `least` and `most` are 0.1 below and above the mean, up to 1. Points whose x is in `few` have 29
+    rows of data, the others 30; without `few` the panel has no counts of rows.
     """
+    beside = 0.1 * (seeds > 1)
     lines = [
-        {"task": "reverse", "row": row, "x": 10.0 * i, "mean": y, "least": y - 0.1, "most": min(1, y + 0.1)}
+        {"task": "reverse", "row": row, "x": 10.0 * i, "mean": y, "least": y - beside, "most": min(1, y + beside)}
         | {"seeds": seeds}
         | ({} if few is None else {"rows": 29 if 10.0 * i in few else 30})
         for row, means in rows.items()

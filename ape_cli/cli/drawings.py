@@ -6,6 +6,7 @@ each pixel, and a line says so.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
         names = [shown(manifest.vocabulary[i]) for i in row[f"{name}_ids"]]
         drawings[name] = drawn(plan.structure, row[f"{name}_positions"], names, binarised=binarised)
         if isinstance(plan.structure, Tree):
-            lines.append(Text(f"{name} in {order} order{form}: ", style="dim") + _line(names))
+            lines.append(Text.assemble((f"{name} in {order} order{form}: ", "dim"), _line(names)))
     task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
     title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}{form}"
     if row["op"] is not None:
@@ -137,7 +138,7 @@ def _nodes(labels: dict[int, Text], branching: int | None, heap: int = 1, above:
     """
     if heap not in labels:
         raise DataError("the row is not a tree: it has no root", got=sorted(labels)[:8], fix="generate it again")
-    tree = Drawn(labels[heap]) if above is None else above.add(labels[heap])
+    tree = Drawn(labels[heap], guide_style="dim") if above is None else above.add(labels[heap])
     for child in _children(labels, branching, heap):
         if child in labels:
             _nodes(labels, branching, child, tree)
@@ -173,7 +174,7 @@ def _ring(positions: Sequence[int], names: list[str], order: int) -> RenderableT
     """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
     before = len(names) - order
     ring = Text("  ").join(
-        Text(f"{index}:", style="dim") + Text(name)
+        Text.assemble((f"{index}:", "dim"), name)
         for index, name in zip(positions[before:], names[before:], strict=True)
     )
     return Group(Text(" ".join(names[:before])), ring) if before else ring
@@ -197,7 +198,7 @@ class Mosaic:
             yield Text("".join(_SHADES[i] * 2 for i in row))
 
 
-_WIDTH, _HEIGHT = 80, 12  # characters of a line, lines of a curve
+_WIDTH, _HEIGHT = 80, 14  # characters of a line, lines of a curve
 _NAME = 8  # characters of the name of a row
 
 
@@ -258,8 +259,8 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
     starts = np.arange(0, len(panel.x), per_column)
     mean, low, high = (_means(part, per_column, 0) for part in (panel.mean, panel.low, panel.high))
     wide = max(1, min(6, room // len(starts)))
-    bottom, top = panel.y_range
-    levels = np.linspace(top, bottom, 1 if top == bottom else _HEIGHT)
+    levels, ticks = _levels(*panel.y_range)
+    bottom, top = levels[-1], levels[0]
     rows_of = [np.abs(levels[:, None] - part).argmin(0) for part in (mean, high, low)]  # from the top
     zero = int(np.abs(levels).argmin()) if bottom < 0 < top else -1
     yield Text(panel.y_label, style="dim")
@@ -267,7 +268,7 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
         empty = " ·"[row == zero]
         points = ["●" if row == m else "░" if h <= row <= lo else empty for m, h, lo in zip(*rows_of, strict=True)]
         line = "".join(points if wide == 1 else (point * (wide - 1) + empty for point in points))
-        label = f"{at:.3g}" if row in (0, len(levels) // 2, len(levels) - 1) else ""
+        label = f"{at:.3g}" if row % ticks == 0 else ""
         yield Text(f"{label:>8} ┤{line}".rstrip())
     yield Text(f"{'':8} └{'─' * (wide * len(starts))}")
     yield Text(f"{'':10}{panel.x[0]}{panel.x[-1]:>{wide * len(starts) - len(str(panel.x[0]))}}")
@@ -275,6 +276,25 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
     several = f"●: mean over {panel.heads} heads, ░: range over heads"
     yield Text(f"{'':10}{panel.x_label}{more}", style="dim")
     yield Text(f"{'':10}{several if panel.heads > 1 else '●: one score for all heads'}", style="dim")
+
+
+def _levels(bottom: float, top: float) -> tuple[Floats, int]:
+    """The number of each line of a curve from the top, `_HEIGHT` at most, and the lines from one tick to the next.
+
+    Ticks are multiples of 1, 2 or 5 times a power of ten, and the first and the last line are ticks.
+
+    >>> levels, lines = _levels(-3.1, 1.0)
+    >>> levels[::lines].tolist(), len(levels)
+    ([1.0, 0.0, -1.0, -2.0, -3.0, -4.0], 11)
+    """
+    if not bottom < top:
+        return np.array([top]), 1
+    power = 10.0 ** math.floor(math.log10((top - bottom) / 5))
+    steps = (power * factor for factor in (1, 2, 5, 10, 20))
+    ends = ((step, math.floor(bottom / step + 1e-9), math.ceil(top / step - 1e-9)) for step in steps)
+    step, low, high = next(end for end in ends if end[2] - end[1] <= 5)
+    lines = (_HEIGHT - 1) // (high - low)
+    return np.linspace(high, low, (high - low) * lines + 1).round(9) * step, lines
 
 
 def _heat_map(panel: HeatMap, shading: _Shading, width: int) -> Iterator[Text]:

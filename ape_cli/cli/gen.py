@@ -47,7 +47,7 @@ class GenerationOptions:
     n: int | None = option(
         "Training rows; with --sizes, of each size. Default: 10,000 in all, or all images.", metavar="ROWS"
     )
-    order: str | None = option("Node order of trees: breadth (default) or depth.", panel=DATA)
+    order: str | None = option("Node order of trees: breadth (default), depth, breadth-to-depth, …", panel=DATA)
     source_order: str | None = option("Node order of source trees. Default: --order.", panel=DATA)
     seed: int = option("Random seed.", default=42)
     n_validation: int | None = option(
@@ -125,6 +125,7 @@ def gen(
     from ape_cli import tasks
     from ape_cli.core import executors
     from ape_cli.data import generation, overlap
+    from ape_cli.experiment.choice import dataset_folder
 
     chosen = tasks.make(task, **given_options(ctx, options))
     source = f"with {task}, whose source is read by one process"
@@ -133,9 +134,9 @@ def gen(
         (chosen.fixed_rows and options.workers not in (None, 1), "--workers", source),
         (chosen.fixed_rows and options.engine != "local", "--engine", source),
     )
-    target = options.to or folder.datasets / chosen.title
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}
     plan = generation.plan(chosen, seed=options.seed, rows=given_rows, shard_rows=options.shard_rows)
+    target = options.to or dataset_folder(folder.datasets, chosen, plan)
     rows, total = plan.rows, sum(plan.rows.values())
     alone = options.engine == "local" and options.workers in (None, 1) and options.address is None
     where = None if alone else executors.make(options.engine, workers=options.workers, address=options.address)

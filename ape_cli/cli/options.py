@@ -195,7 +195,7 @@ class RequestOptions:
     data: AnyPath | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)
     task: str | None = option("Task. Its dataset is generated with the sizes of the preset.", panel=DATA)
     sizes: str | None = option(SIZES, panel=DATA)
-    order: str | None = option("Node order of trees: breadth or depth.", panel=DATA)
+    order: str | None = option("Node order of trees: breadth, depth, breadth-to-depth, …", panel=DATA)
     source_order: str | None = option(
         "Node order of source trees. Default: that of the preset, or else --order.", panel=DATA
     )
@@ -256,3 +256,9 @@ class RunFilter:
     )
     preset: list[str] | None = option("Only runs of this preset; may be repeated.")
     sweep: Path | None = option("Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here)
+    conditions: list[str] | None = option(
+        "Only runs that meet a condition on a column of `ape runs --json`, such as steps>=800, status=failed or "
+        "dataset~tree (contains); may be repeated.",
+        "--filter",
+        metavar="CONDITION",
+    )

@@ -76,6 +76,7 @@ class FormatOptions:
     )
     no_counts: bool = option("Plot no numbers of test rows above scores by size.", default=False)
     bold: bool = option("Set the best scores in bold, in LaTeX.", default=False)
+    notes: bool = option("Explain how to read the tables.", default=False)
 
 
 @command("ape report --interval")
@@ -114,11 +115,14 @@ def report(
         axis=form.axis,
         counts=not form.no_counts,
         bold=form.bold,
+        notes=form.notes,
+        conditions=tuple(runs.conditions or ()),
     )
     refuse_idle(
         (form.bold and options.style != "latex", "--bold", f"with --format {options.style}"),
         (form.no_counts and form.plots is None, "--no-counts", "without --plots"),
         (bool(form.plot_format) and form.plots is None, "--plot-format", "without --plots"),
+        (form.notes and options.style in ("csv", "json", "html"), "--notes", f"with --format {options.style}"),
         (as_json and form.style not in (None, "json"), "--json", f"with --format {form.style}"),
     )
     check(chosen, options)
@@ -131,6 +135,7 @@ def report(
     filtered = filters.make(runs.scheme, runs.task, runs.preset)
     registry, progress = sweep_runs(sweep, filtered, open_registry(folder.results), scores.best_by is not None)
     with slow_step(f"reading the runs in {folder.results}"):
+        registry = registry.meeting(options.conditions)
         document = read(registry, chosen, options, progress)
     plots = document.plots() if drawn else {}
     note_changed(registry.user_code.values())
@@ -144,7 +149,7 @@ def report(
     if progress and options.style in ("csv", "json"):
         print_note(progress)
     if options.style == "rich" and form.to is None:
-        draw(rendering.rich(document.tables))
+        draw(rendering.rich(document.tables, notes=form.notes))
     elif form.to is None:
         sys.stdout.write(document.text(scaled))
     else:

@@ -14,7 +14,6 @@ from ape_cli.cli.console import print_hint, print_json, print_note, print_result
 from ape_cli.cli.options import (
     OTHER,
     OUTPUT,
-    RUNS,
     AnyPath,
     Json,
     ResultsFolder,
@@ -37,13 +36,6 @@ class ListingOptions:
     """Which runs are listed, and how."""
 
     PANEL: ClassVar = OTHER
-    conditions: list[str] | None = option(
-        "Only runs that meet a condition on a column, such as status=failed, steps>=800 or dataset~tree "
-        "(contains); may be repeated.",
-        "--filter",
-        metavar="CONDITION",
-        panel=RUNS,
-    )
     sort: str | None = option("Sort by a column. Default: run.", metavar="COLUMN")
     descending: bool = option("Sort in descending order.", default=False)
     wide: bool = option("Show all columns.", default=False)
@@ -83,13 +75,12 @@ def runs(
         _unpack(packing.unpack, folder.results, as_json)
         return
     if packing.pack is not None:
-        idle = [flag for flag in flags_of(listing) if flag != "--filter"]
-        refuse_idle(*((True, flag, "with --pack, which prints no table") for flag in idle))
+        refuse_idle(*((True, flag, "with --pack, which prints no table") for flag in flags_of(listing)))
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table = registry.runs()
     old = note_changed(registry.user_code.values())
-    chosen = filters.selected(table, listing.conditions or [])
+    chosen = filters.selected(table, which.conditions or [])
     chosen = filters.arranged(chosen, listing.sort or "run", descending=listing.descending)
     if packing.pack is not None:
         _pack(packing.pack, [*registry.only(chosen.filter(status="finished")["run"])], chosen.height, as_json)

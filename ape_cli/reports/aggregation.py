@@ -47,7 +47,7 @@ from ape_cli import tasks
 from ape_cli.core import plugins, user_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import PAD
-from ape_cli.reports import published, stats
+from ape_cli.reports import baselines, published, stats
 from ape_cli.reports.descriptions import RowKey, Settings, once, whole
 from ape_cli.reports.evaluations import (
     CELL,
@@ -124,7 +124,7 @@ def lines(registry: Registry, options: Options) -> pl.DataFrame:
     if options.against is not None:
         tasks = [task_of(line) for line in aggregated.iter_rows(named=True)]
         aggregated = published.beside(aggregated, tasks, options.against)
-    return aggregated
+    return baselines.beside(aggregated, evaluation_tables(registry, options.split).trained)
 
 
 OVER_ROWS = ("low_over_rows", "high_over_rows")
@@ -195,18 +195,17 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
 
 
 def counts(group: pl.DataFrame, across: str, order: list[Any]) -> tuple[list[tuple[str, list[str]]], str]:
-    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns; and a note.
+    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns; and a rule.
 
     `across` is the field that identifies the columns, and `order` has its values. All rows of a table have the same
     counts.
     """
     counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
-    behind = f"the {split} rows, and their target tokens, behind each score"
     foot = [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
     is_distinct = all(line["distinct"] for line in counted.values())
     repeated = "equal rows count once" if is_distinct else "which rows are equal is not known here, so all count"
-    return foot, f"The last two lines count {behind}; all seeds share them, and {repeated}."
+    return foot, f"{split} rows and tokens: those behind each score. All seeds share them, and {repeated}."
 
 
 Rows = dict[str, pl.DataFrame | None]  # the rows that `draw` returns, by fingerprint; None if they are unknown

@@ -3,13 +3,13 @@
 A row is a scheme with its kind of attention, map of positions, model and structure (`descriptions.ROW`). Everything
 else in which its runs differ, except for the seed, is a setting. In each column, the setting with the best mean
 validation accuracy is chosen (`runs.tuning`). Settings that all runs of a row in its table share name the row. Test
-scores are not read for the choice. They are read afterwards, to say what it moved. `notes` says it below a table.
+scores are not read for the choice. They are read afterwards, for `moved` in JSON and CSV: what the choice changed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from ape_cli.runs.registry import Registry
 from ape_cli.runs.tuning import Validation
 
 logger = logging.getLogger(__name__)
+_LISTED = 4  # chosen settings that a note lists; it counts more
 
 
 @dataclass
@@ -188,36 +189,38 @@ def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> tuple
     return tuple((split, perplexity(value) if metric.exponential else value) for split, value in moved.items())
 
 
-def notes(lines: pl.DataFrame, split: str, number: Callable[[float], str], change: str) -> list[str]:
-    """The notes on the chosen settings of a table: each row and column with its setting, and what the choice moved.
+def notes(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
+    """The notes and the rules on the chosen settings of a table. There are none if nothing was chosen.
 
-    `lines` has the columns of the choice (`evaluations.COLUMNS`), `column` and `row`. `number` writes what the choice
-    moved on a split, and `change` says what this number is. There are no notes if nothing was chosen.
+    `lines` has the columns of the choice (`evaluations.COLUMNS`), `column` and `row`. If there are few settings, the
+    note lists them. Otherwise it counts them, and a rule has the list.
     """
     lines = lines.drop_nulls("setting").unique(["column", "row"], keep="last", maintain_order=True)
     trials, seeds = set(lines["trials"]), set(lines["tuning_seeds"])
     if not trials:
-        return []
+        return [], []
     if trials == {1}:
-        return ["There is one setting for each row, so nothing was chosen."]
-    rule = f"""Each cell uses the setting with the best mean validation accuracy ({_range(seeds, "seed")}, \
-{_range(trials, "setting")} tried). Test scores were not used."""
-    if len(trials) > 1 or len(seeds) > 1 or lines["tried"].n_unique() > 1:
-        rule += " Settings or seeds differ, so the rows were not tuned equally."
+        return ["There is one setting for each row, so nothing was chosen."], []
     cells: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
     for line in lines.iter_rows(named=True):
         setting = line["setting"] or ("the only setting" if line["trials"] == 1 else "the preset's")
-        setting += " (the preset's)" * bool(line["setting"] and line["is_default"])
-        is_moved = not line["is_default"] and line["moved"] is not None
-        row = f"{line['row']} ({number(line['moved'])})" if is_moved else line["row"]
-        cells.setdefault(line["column"], {}).setdefault(setting, []).append(row)
+        cells.setdefault(line["column"], {}).setdefault(setting, []).append(line["row"])
     listed = "; ".join(
         f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
         for column, settings in cells.items()
     )
-    moved = f" (in brackets: {change}, on the {split} split of the training dataset, over the seeds that both have)"
-    any_moved = lines.filter(~pl.col("is_default"))["moved"].count() > 0
-    return [rule, f"Settings{moved * any_moved}: {listed}."]
+    counts = Counter(setting for of_column in cells.values() for setting, rows in of_column.items() for _ in rows)
+    told, rules = listed, []
+    if len(counts) == 1:
+        told = f"{next(iter(counts))} in all rows"
+    elif lines.height > _LISTED:
+        rules = [f"Chosen settings: {listed}."]
+        told = ", ".join(f"{setting} in {count} cells" for setting, count in counts.most_common())
+        told = told if len(counts) <= _LISTED else f"{len(counts)} different ones"
+    note = f"Settings chosen on validation ({_range(trials, 'setting')}, {_range(seeds, 'seed')}): {told}."
+    if len(trials) > 1 or len(seeds) > 1 or lines["tried"].n_unique() > 1:
+        note += " Settings or seeds differ, so the rows were not tuned equally."
+    return [note], rules
 
 
 def _range(counts: set[int], what: str) -> str:

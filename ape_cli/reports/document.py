@@ -42,14 +42,14 @@ class ViewResult:
     result: Any
 
     def tables(self, notes: Sequence[str] = ()) -> list[Table]:
-        """The result as tables, with further notes under each of them."""
+        """The result as tables, with further notes under the last of them."""
 
         def right(tables: Any) -> bool:
             return isinstance(tables, list) and all(isinstance(table, Table) for table in tables)
 
         interval = self.options.interval
         tables = called(self.view, "tables", right, "a list of `Table`", self.result, interval=interval)
-        return [replace(table, notes=[*table.notes, *notes]) for table in tables]
+        return [*tables[:-1], *(replace(table, notes=[*table.notes, *notes]) for table in tables[-1:])]
 
     @cached_property
     def plot(self) -> Plot | None:
@@ -77,7 +77,7 @@ class Document:
     selected: ViewResult
     parts: Sequence[ViewResult]  # the views for the selected metric, in the order of the page; plots show them too
     others: Sequence[ViewResult] = ()  # the views for the other metrics, which only the page shows
-    notes: Sequence[str] = ()  # they stand under each table of the selected view
+    notes: Sequence[str] = ()  # they stand under the last table of the selected view
     origin: Origin | None = None  # where the report comes from, for the page
 
     @property
@@ -99,7 +99,8 @@ class Document:
         if style == "html":
             return self._page(axis)
         if style not in ("csv", "json"):
-            return rendering.text(style, self.tables, bold=self.selected.options.bold)
+            options = self.selected.options
+            return rendering.text(style, self.tables, bold=options.bold, notes=options.notes)
         frame = self.selected.frame
         if style == "json":  # which has no infinity
             number = pl.col(pl.Float64)

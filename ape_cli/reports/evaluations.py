@@ -162,6 +162,8 @@ class Options:
     axis: str | None = None  # one of `plots.KINDS`, if the user chooses it
     counts: bool = True  # numbers of test rows above plots
     bold: bool = False  # the best scores in LaTeX are bold, not underlined
+    notes: bool = False  # with all rules of reading
+    conditions: tuple[str, ...] = ()  # those that the runs meet (`filters.selected`)
 
     def __post_init__(self) -> None:
         """Check the names among the options. Raises `UsageError`."""

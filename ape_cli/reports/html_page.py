@@ -32,7 +32,7 @@ from ape_cli.reports.descriptions import described
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.palette import INK, ON_DARK, Looks
 from ape_cli.reports.plots import Plot, encode
-from ape_cli.reports.tables import Cell, Table, is_number
+from ape_cli.reports.tables import Cell, Table, is_number, rules
 from ape_cli.reports.views import Options
 from ape_cli.runs.record import commit
 from ape_cli.runs.registry import Registry
@@ -134,7 +134,7 @@ def page(
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=lambda x: escaping.one_line(x) if type(x) is str else x
     )
-    functions = {"is_number": is_number, "anchor": anchor, "score": score}
+    functions = {"is_number": is_number, "anchor": anchor, "score": score, "rules": rules}
     return environment.from_string(_file("page.html"), functions).render(
         title=title,
         facts=facts,
@@ -200,14 +200,14 @@ def origin_of(registry: Registry, options: Options) -> Origin:
         rows.append((run.name, [run.status_in(record), record.config.preset, *trained_by, *times]))
         tasks.add(line["task"])
     columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
-    chosen, sweep = str(registry.chosen), options.sweep
+    chosen, sweep = " ".join([str(registry.chosen).replace("`", ""), *options.conditions]).strip(), options.sweep
     facts = [
         ("Written", written()),
         ("Program", f"ape {version()}, commit {_short(commit() or 'unknown')}"),
         ("Scores", f"{options.split} split, {options.decode} decoding"),
         *([("Settings", f"best by {options.best_by} scores")] if options.best_by else []),
         *([("Sweep", sweep)] if sweep else []),
-        *([("Filter", chosen.replace("`", ""))] if chosen else []),
+        *([("Filter", chosen)] if chosen else []),
         ("Runs", f"{len(rows):,}"),
     ]
     title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"

@@ -13,7 +13,7 @@ its column. The best mean is that of all rows, whatever their numbers of seeds, 
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
 only the rows that equal it are underlined. Nothing is underlined in a column (`untuned`) in which a scheme has several
 settings of training, because the best of them would be chosen on the scores that it shows. Nor is a single score of a
-column, because there is nothing to compare it with.
+column, because there is nothing to compare it with, nor any score of a column of zeros (`ZERO`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ TASKS = ("copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-op
 
 TABLE = ["is_image", "structure", "preset"]  # these identify a table of scores
 _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
+ZERO = 0.0005  # a smaller share is 0.0%
 _PLACED = ["is_image", "row", "column", "shared", "of_preset", "rank"]
 _TOLD = ["method", "training", "tried", "tuning_seeds", "is_default", "setting", "trials", "moved"]
 
@@ -108,7 +109,7 @@ def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str
     tied = pl.col("score") >= pl.col("top") - stats.ROUNDING
     ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(shown) - stats.ROUNDING
-    near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1)
+    near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1) & ~(IS_SHARE & (pl.col("top") < ZERO))
     ranked = ranked.with_columns(untuned=pl.col("several").any().over(table), near=near)
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
 

@@ -65,10 +65,9 @@ ON_DARK = {  # what replaces colours that are too dark on a dark page: those of 
     "#9b4702": "#f8a878",
 }
 
-_UPRIGHT = ((-0.5, -1), (0.5, -1), (0.5, 1), (-0.5, 1), (-0.5, -1))
-_LYING = ((-1, -0.5), (1, -0.5), (1, 0.5), (-1, 0.5), (-1, -0.5))
+_CORNERS = (((-1, -1), (1, -1), (-1, 1), (-1, -1)), ((1, 1), (-1, 1), (1, -1), (1, 1)))  # of other schemes
 
-_MARKS = (*(mark for _, mark in LOOKS.values()), _UPRIGHT, _LYING)
+_MARKS = (*(mark for _, mark in LOOKS.values()), *_CORNERS)
 SOLID = "-"
 _DASHES = (  # on, off, on, off … in line widths; none looks like a dotted line
     (0, (4, 1.5)),

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINE_STYLES = "A solid line is a row named by its scheme alone. A dashed line is a row with a longer name."
 FORMATS = ("svg", "png", "pdf")  # file formats by their endings
 
 _METADATA: dict[str, dict[str, None]] = {
@@ -242,18 +241,21 @@ def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 def short(column: str) -> str:
     """The name of a column, in which names of datasets do not repeat its task, and listed sizes are ranges.
 
-    >>> short("tree-copy/breadth on tree-copy-breadth-longer"), short("copy [copy-sizes-1-2-3-4-8-small]")
+    >>> short("tree-copy/breadth on tree-copy-breadth-longer"), short("copy [copy-sizes-1-4_8-small]")
     ('tree-copy/breadth on longer', 'copy [sizes 1–4, 8, small]')
-    >>> short("copy [copy-sizes-2-4]")
-    'copy [sizes 2, 4]'
+    >>> short("copy [copy-sizes-1-2-3-4-8-small]")  # as earlier versions named it
+    'copy [sizes 1–4, 8, small]'
     """
     begin = re.escape(column.partition(" ")[0].replace("/", "-"))
     column = re.sub(rf"(?<=[ \[]){begin}-(?=\w)", "", column)
 
     def listed(match: re.Match[str]) -> str:
-        return f"sizes {spans(map(int, match[1].split('-')))}" + match[2].replace("-", ", ")
+        numbers = match[1].split("-")
+        former = "_" not in match[1] and len(numbers) > 2
+        sizes = spans(map(int, numbers)) if former else match[1].replace("_", ", ").replace("-", "–")
+        return f"sizes {sizes}" + match[2].replace("-", ", ")
 
-    return re.sub(r"\bsizes-(\d+(?:-\d+)*)(-?)", listed, column)
+    return re.sub(r"\bsizes-(\d+(?:[-_]\d+)*)(-?)", listed, column)
 
 
 def plot(panels: list[Panel], metric: str, before: str = "", score: str | None = None) -> Plot | None:
@@ -277,7 +279,7 @@ def _rows(panels: list[Panel]) -> list[str]:
 def lines(
     panels: list[Panel], score: str, unit: str, axis: str = "score", chosen: palette.Looks | None = None
 ) -> Figure:
-    """Draw panels in a grid that has three columns.
+    """Draw panels in a grid that has three columns, or two for four panels.
 
     score, unit: the name of y and its unit. axis: one of `plots.KINDS`. chosen: the look of each row, by default that
     of `palette.looks`.
@@ -285,7 +287,7 @@ def lines(
     from matplotlib.figure import Figure
 
     with palette.drawing():
-        across = min(3, len(panels))
+        across = 2 if len(panels) == 4 else min(3, len(panels))
         down = -(-len(panels) // across)
         chosen = chosen or palette.looks(_rows(panels))
         scores = [panel.lines[name].drop_nulls() for panel in panels for name in ("mean", "least", "most")]
@@ -323,7 +325,7 @@ def _explained(panels: list[Panel], chosen: palette.Looks) -> list[Any]:
         handles.append(palette.line("above: test rows / target tokens", linestyle="none"))
     if any(panel.seen for panel in panels):
         handles.append(palette.area("sizes seen in training", color=palette.INK, alpha=_SEEN, linewidth=0))
-    if any((panel.lines["seeds"] > 1).any() for panel in panels):
+    if any(_spread(panel.lines).any() for panel in panels):
         over_seeds = "95% interval over seeds" if panels[0].multiples else "range over seeds"
         handles.append(palette.area(over_seeds, color=palette.INK, alpha=_RANGE, linewidth=0))
     if any(panel.lines["low_over_rows"].count() for panel in panels if panel.multiples):
@@ -335,6 +337,11 @@ def _tested(panel: Panel) -> pl.Series | None:
     """The scores on the test split, or None if the panel has none."""
     test = panel.lines["test"] if "test" in panel.lines.columns else None
     return None if test is None or test.is_null().all() else test
+
+
+def _spread(lines: pl.DataFrame) -> pl.Series:
+    """Which points have a band: bool [N]."""
+    return lines["least"] < lines["most"]
 
 
 def _few(lines: pl.DataFrame) -> np.ndarray:
@@ -399,7 +406,7 @@ def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: pale
     if tested:
         test = upright.of(curve["test"].cast(pl.Float64).fill_null(math.nan).to_numpy())
         axes.plot(x, test, markevery=every, **marks, **palette.DOTTED)
-    if (curve["seeds"] > 1).any():
+    if _spread(curve).any():
         ends = upright.of(curve["least"].to_numpy()), upright.of(curve["most"].to_numpy())
         beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar in place of a band
         alone = few | (beside[:-2] & beside[2:])

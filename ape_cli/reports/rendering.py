@@ -13,7 +13,7 @@ from rich.markup import escape as rich_escape
 from rich.text import Text
 
 from ape_cli.core import escaping
-from ape_cli.reports.tables import Cell, Table, is_number
+from ape_cli.reports.tables import Cell, Table, is_number, rules
 from ape_cli.reports.terminal import WideTable, heading
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
@@ -103,8 +103,8 @@ _LATEX = Markup(
 )
 
 
-def rich(tables: list[Table]) -> RenderableType:
-    """The tables for a terminal."""
+def rich(tables: list[Table], *, notes: bool = False) -> RenderableType:
+    """The tables for a terminal. `notes`: with all rules of reading at the end."""
     parts: list[RenderableType] = []
     for table in tables:
         texts = [
@@ -113,24 +113,42 @@ def rich(tables: list[Table]) -> RenderableType:
         ]
         rows = [(Text(label), cells) for (label, _), cells in zip(table.rows, texts, strict=True)]
         foot = [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot]
-        parts += [WideTable(table.title, table.head, table.columns, rows, foot), _Captions(table), Text()]
-    return Group(*parts)
+        parts += [
+            WideTable(table.title, table.head, table.columns, rows, foot),
+            Text(table.caption, style="dim"),
+            Text(),
+        ]
+    return Group(*parts, _Reading(tables, notes))
+
+
+def reading(tables: list[Table], *, notes: bool, styled: bool = True) -> list[str]:
+    """How to read the tables: all rules, or one line. The rule of underlining is left out if the text is not `styled`.
+
+    There is no line if the tables need no rule.
+    """
+    every = [rule for rule in rules(tables) if styled or not rule.startswith("Underlined")]
+    if notes or not every:
+        return every
+    deviation = " within one deviation" * any(table.underlines and table.most_seeds > 1 for table in tables)
+    underlined = f"Underlined: the best{deviation}. " * (styled and any(table.underlines for table in tables))
+    return [f"{underlined}`ape report --notes` explains more."]
 
 
 @dataclass(frozen=True)
-class _Captions:
-    """The notes of a table. The rule of underlining is left out in a pipe or a file, where text has no underlines."""
+class _Reading:
+    """How to read the tables, for rich. In a pipe or a file, text has no underlines."""
 
-    table: Table
+    tables: list[Table]
+    notes: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Yield the notes."""
+        """Yield the lines."""
         styled = console.color_system is not None
-        yield from (Text(note, style="dim") for note in self.table.captions(styled=styled))
+        yield from (Text(line, style="dim") for line in reading(self.tables, notes=self.notes, styled=styled))
 
 
-def markdown(tables: list[Table]) -> str:
-    """The tables in Markdown."""
+def markdown(tables: list[Table], *, notes: bool = False) -> str:
+    """The tables in Markdown. `notes`: with all rules of reading at the end."""
     out = []
     for table in tables:
         foot = [[f"*{escaping.markdown(label)}*", *counts] for label, counts in table.foot]
@@ -138,8 +156,9 @@ def markdown(tables: list[Table]) -> str:
         lines = ["| " + " | ".join(row) + " |" for row in rows]
         lines.insert(1, "|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
         out += [f"### {escaping.markdown(table.title)}", "", *lines]
-        out += ["", escaping.markdown_prose(" ".join(table.captions())), ""]
-    return "\n".join(out)
+        out += ["", escaping.markdown_prose(table.caption), ""]
+    lines = [escaping.markdown_prose(line) for line in reading(tables, notes=notes)]
+    return "\n".join([*out, *([f"- {line}" for line in lines] if notes else lines), ""])
 
 
 _LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the document needs:
@@ -151,18 +170,21 @@ _LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the d
 _SMALL = 5  # columns; a table with more has a smaller font
 
 
-def latex(tables: list[Table], *, bold: bool = False) -> str:
-    """The tables as LaTeX `longtable` environments, each with a caption and a label. The best scores can be `bold`.
+def latex(tables: list[Table], *, bold: bool = False, notes: bool = False) -> str:
+    """The tables as LaTeX `longtable` environments, each with a caption and a label.
+
+    The best scores can be `bold`. The captions have the rule of that, and with `notes` all rules of reading.
 
     The first lines name the packages that the preamble needs. A label follows from the title of its table; tables with
     the same title are numbered.
     """
     out, labels = [_LATEX_HEAD], set[str]()
     markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
+    best = "In bold" if bold else "Underlined"
     for table in tables:
-        captions = " ".join(table.captions(best="In bold" if bold else "Underlined"))
-        title, notes = (  # code between backticks has a typewriter font
-            re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, captions)
+        caption = " ".join([table.caption, *(rules([table], best) if notes else table.underlining(best))])
+        title, caption = (  # code between backticks has a typewriter font
+            re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, caption)
         )
         stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
         numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
@@ -177,7 +199,7 @@ def latex(tables: list[Table], *, bold: bool = False) -> str:
         top = ["\\toprule", head, "\\midrule"]  # on each page; the caption is above the first one
         size = "\\scriptsize\\setlength{\\tabcolsep}{3pt}" * (len(names) > _SMALL)
         out += [f"{{{size}\\begin{{longtable}}{{l{'r' * len(names)}}}"]
-        out += [f"\\caption[{{{title}}}]{{{title}. {notes}}}\\label{{{label}}} \\\\"]
+        out += [f"\\caption[{{{title}}}]{{{title}. {caption}}}\\label{{{label}}} \\\\"]
         out += [*top, "\\endfirsthead", *top, "\\endhead", "\\bottomrule", "\\endfoot", *lines]
         out += ["\\midrule"] * bool(foot) + [" & ".join(row) + " \\\\" for row in foot]
         out += ["\\end{longtable}}", ""]
@@ -194,13 +216,13 @@ def _stacked(name: str) -> str:
     return rf"\shortstack[r]{{{lines}}}" if "\n" in name else lines
 
 
-def text(style: str, tables: list[Table], *, bold: bool = False) -> str:
+def text(style: str, tables: list[Table], *, bold: bool = False, notes: bool = False) -> str:
     """The tables in the format `rich`, `markdown` or `latex`. The HTML page is written by `html_page.py`.
 
-    `bold` has an effect in LaTeX only.
+    `bold` has an effect in LaTeX only. `notes`: with all rules of reading.
     """
     if style == "rich":
         plain = io.StringIO()
-        Console(file=plain, width=200, force_terminal=False).print(rich(tables))
+        Console(file=plain, width=200, force_terminal=False).print(rich(tables, notes=notes))
         return escaping.terminal(plain.getvalue())
-    return latex(tables, bold=bold) if style == "latex" else markdown(tables)
+    return latex(tables, bold=bold, notes=notes) if style == "latex" else markdown(tables, notes=notes)

@@ -1,9 +1,13 @@
-"""Tables in the form of the paper: one row for each scheme, one column for each task."""
+"""Tables in the form of the paper: one row for each scheme, one column for each task.
+
+Two kinds of text belong to a table. Its `notes` stand under it: what it shows, and what is special about it. Its
+`rules` say how to read it. They are the same for many tables, so a report prints each of them once (`rules`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.numbers import perplexity_text
-from ape_cli.reports import best_by, published
+from ape_cli.reports import baselines, best_by, published
 from ape_cli.reports.descriptions import is_image
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.layout import TABLE, row_rank
@@ -66,13 +70,14 @@ class Table:
     """A table of scores, with notes below it."""
 
     title: str
-    notes: list[str]
+    notes: list[str]  # what it shows, and what is special about it
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # a score, text, or None for an empty cell
     unit: str  # the unit of its scores, for example % or nats a token; empty for perplexities
     interval: bool = False  # show the interval over seeds after a mean, not the deviation
     head: str = "scheme"
-    foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
+    foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines below the rows, as text: counts, and scores without a model
+    rules: Sequence[str] = ()  # how to read it
 
     def __post_init__(self) -> None:
         """Check the cells of each row. Raises `ValueError`."""
@@ -105,18 +110,28 @@ class Table:
         """Whether a column has text that is no number."""
         return any(isinstance(cell := cells[column], str) and not is_number(cell) for _, cells in self.rows)
 
-    def captions(self, *, styled: bool = True, best: str = "Underlined") -> list[str]:
-        """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note.
+    @property
+    def caption(self) -> str:
+        """The notes as one text."""
+        return " ".join(self.notes)
 
-        `best` says how the best scores look.
-        """
-        rule = [_underlining(self, best)] if styled and self.underlines else []
-        return [*self.notes[:1], *rule, *self.notes[1:]]
+    def underlining(self, best: str = "Underlined") -> list[str]:
+        """The rule of underlining (`layout.py`), if a score is underlined. `best` says how the best scores look."""
+        which = (
+            "mean of each column, and all within its standard deviation"
+            if self.most_seeds > 1
+            else "score of each column"
+        )
+        return [f"{best}: the best {which}."] * self.underlines
 
 
-_UNTUNED = """The rows are not tuned{}: a scheme has several settings of training, which were not chosen by \
-validation scores (`ape report --best-by validation` chooses). Nothing is underlined{}, because the best of them would \
-be chosen on these scores."""
+def rules(tables: Iterable[Table], best: str = "Underlined") -> list[str]:
+    """How to read some tables: the rules that something in them needs, each once. `best` is as for `underlining`."""
+    return list(dict.fromkeys(rule for table in tables for rule in (*table.underlining(best), *table.rules)))
+
+
+_UNTUNED = """The rows are not tuned{}, so nothing is underlined{}: `--best-by validation` chooses their training \
+settings."""
 
 
 def tables(lines: pl.DataFrame, *, interval: bool = False) -> list[Table]:
@@ -134,8 +149,9 @@ def _scores(lines: pl.DataFrame, interval: bool) -> Table:
     usual_title = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(
         first["structure"], f"Tasks on {first['structure']}"
     )
-    title, notes = "Images" if first["is_image"] else usual_title, brackets(lines, interval)
-    return table(title, lines, "column", columns, interval, notes=notes)
+    title = "Images" if first["is_image"] else usual_title
+    (notes, rules), (foot, of_foot) = brackets(lines, interval), baselines.rows(lines, columns)
+    return table(title, lines, "column", columns, interval, notes=notes, rules=[*rules, *of_foot], foot=foot)
 
 
 def table(
@@ -147,13 +163,14 @@ def table(
     *,
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
+    rules: Sequence[str] = (),
     foot: Sequence[tuple[str, Sequence[str]]] = (),
     end: str = "",
 ) -> Table:
     """A table of the lines from `layout.mark` that it shows, and of no others.
 
     `columns` are values of the field `across`, which identifies a column, and `names` their names if they have others.
-    `notes` follow those that stand under every table. The title begins with `title`, which the preset and the metric
+    `notes` and `rules` follow those of every table. The title begins with `title`, which the preset and the metric
     follow, and then `end`.
     """
     name, unit = measured(lines["metric"][0], lines["task"])
@@ -161,7 +178,10 @@ def table(
     ordered = dict.fromkeys(line["row"] for line in sorted(lines.iter_rows(named=True), key=row_rank))
     rows = [(row, [cells.get((row, key)) for key in columns]) for row in ordered]
     title = f"{title}{lines['of_preset'][0]}, {name}{end}"
-    return Table(title, [*_standing(lines, interval), *notes], list(names or columns), rows, unit, interval, foot=foot)
+    chosen, of_choice = best_by.notes(lines)
+    notes = [settings(lines, _over(lines, interval)), *_untuned(lines), *chosen, *notes]
+    rules = [*_spread(lines, interval), *of_choice, *rules]
+    return Table(title, notes, list(names or columns), rows, unit, interval, foot=foot, rules=rules)
 
 
 def cell(line: dict[str, Any]) -> Cell:
@@ -177,57 +197,45 @@ def cell(line: dict[str, Any]) -> Cell:
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
 
-def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
-    """The notes under every table of scores."""
-    seeds = sorted(set(lines["seeds"]))
-    notes = [f"{settings(lines)}; {_over(seeds, interval, lines['metric'][0])}."]
-    if untuned := lines.filter("untuned")["column"].unique(maintain_order=True).to_list():
-        phrases = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
-        notes.append(_UNTUNED.format(*phrases))
-    return notes + chosen_notes(lines)
+def _untuned(lines: pl.DataFrame) -> list[str]:
+    """The note on columns in which a scheme has several settings of training."""
+    untuned = lines.filter("untuned")["column"].unique(maintain_order=True).to_list()
+    phrases = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
+    return [_UNTUNED.format(*phrases)] if untuned else []
 
 
-def chosen_notes(group: pl.DataFrame) -> list[str]:
-    """The notes on the chosen settings of a table, given lines with the columns of the choice, `column` and `row`."""
-    line = group.row(0, named=True)
-    name, unit = measured(line["metric"], group["task"])
-    change = f"the change in {name} from the preset's setting, in {'points' if unit == '%' else 'nats'}"
-    if METRICS[line["metric"]].exponential:
-        change = f"the ratio of {name} to that of the preset's setting"
-    return best_by.notes(group, line["split"], lambda moved: number(moved, unit, 2, "+"), change)
-
-
-def _over(seeds: list[int], interval: bool, metric: str) -> str:
+def _over(lines: pl.DataFrame, interval: bool) -> str:
     """The meaning of the numbers in a cell, for example `mean ± standard deviation over 3 seeds`."""
-    spread = "with its 95% interval" if interval else "± standard deviation"
-    if seeds == [1]:
-        return f"one seed, so there is no {'interval over seeds' if interval else 'standard deviation'}"
-    count = f"{seeds[0]} to {seeds[-1]} seeds (×n where fewer)" if len(seeds) > 1 else f"{seeds[0]} seeds"
-    limits = "0 and 100%" if METRICS[metric].is_share else "0"
-    how = f", by Student's t, cut off at {limits}"
-    if METRICS[metric].exponential:
-        how = ", by Student's t, computed on the logarithm and then transformed, cut off at 1"
-    return f"mean {spread} over {count}" + how * interval
+    low, *_, high = sorted(lines["seeds"]) * 2
+    if high == 1:
+        return "one seed"
+    spread = "(95% interval)" if interval else "± standard deviation"
+    return f"mean {spread} over {high if low == high else f'{low} to {high}'} seeds"
 
 
-def _underlining(table: Table, best: str) -> str:
-    """The rule of underlining (`layout.py`)."""
-    if {cell.seeds for cell in table.scores()} == {1}:
-        return f"{best}: the best score of each column that has several."
-    return f"""{best}: the best mean of each column that has several, and every mean at most one standard deviation \
-worse, by the deviation of the best mean (of equal best means, the largest; 0 for one seed)."""
+def _spread(lines: pl.DataFrame, interval: bool) -> list[str]:
+    """The rules of reading the intervals and the numbers of seeds in cells."""
+    metric = METRICS[lines["metric"][0]]
+    how = f"cut off at {'0 and 100%' if metric.is_share else '0'}"
+    if metric.exponential:
+        how = "computed on the logarithm and then transformed, cut off at 1"
+    several, differ = (lines["seeds"] > 1).any(), lines["seeds"].n_unique() > 1
+    found = [f"95% interval: of the mean over seeds, by Student's t, {how}."] * (interval and several)
+    return found + ["×n: the number of seeds, where it is smaller than in other cells."] * differ
 
 
-def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
-    """The notes on numbers in brackets. There are none unless published numbers are wanted."""
-    return published.load(group["paper"][0]).notes(group, interval=interval) if "paper" in group.columns else []
+def brackets(group: pl.DataFrame, interval: bool) -> tuple[list[str], list[str]]:
+    """The notes and the rules on numbers in brackets. There are none unless published numbers are wanted."""
+    if "paper" not in group.columns:
+        return [], []
+    return published.load(group["paper"][0]).notes(group, interval=interval)
 
 
-def settings(group: pl.DataFrame) -> str:
-    """The settings that all lines of a table share, for the note under it."""
+def settings(group: pl.DataFrame, over: str) -> str:
+    """What a table shows, for the note under it: the metric, the split, the seeds (`over`), and shared settings."""
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
     # an image has one label, so all decodings are the same
     decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
-    what = f"{name}{unit and f' in {unit}'}{decoding}, {line['split']} split"
+    what = f"{name[0].upper()}{name[1:]}{unit and f' in {unit}'}{decoding}, {line['split']} split"
     shared = f", {line['shared']} in all rows" if line.get("shared") else ""
-    return f"Preset {line['preset']}{shared}; {what}"
+    return f"{what}; {over}; preset {line['preset']}{shared}."

@@ -62,6 +62,19 @@ class Registry:
         """
         return Registry(self.folder, self.names, chosen)
 
+    def meeting(self, conditions: Sequence[str]) -> Registry:
+        """The registry of the runs that meet all conditions on their columns (`filters.selected`).
+
+        Raises `RunError` if there is none.
+        """
+        if not conditions:
+            return self
+        names = filters.selected(self.runs(), list(conditions))["run"]
+        if names.is_empty():
+            fix = "`ape runs` lists the runs, and `ape runs --json` their columns"
+            raise RunError(f"no run in {self.folder} meets the conditions", got=" ".join(conditions), fix=fix)
+        return self.only(names)
+
     @property
     def own_code(self) -> dict[str, UserCode]:
         """The former name of `user_code`."""

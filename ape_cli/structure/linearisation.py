@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from ape_cli.core.errors import pick
+from ape_cli.core.errors import UsageError, pick
 
 Order = Literal["breadth", "depth"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -37,13 +37,18 @@ NAMES: tuple[str, ...] = (
 def checked(order: str | None, source_order: str | None) -> tuple[Order, Order | None]:
     """The orders of target and source that a user gave. The target's default is `breadth`.
 
-    The second value is None if the source has the order of the target. Raises `UsageError` for an unknown order.
+    `order` may be the name of a linearisation. The second value is None if the source has the order of the target.
+    Raises `UsageError` for an unknown order, or if the source has two.
 
-    >>> checked(None, None), checked("depth", "depth"), checked("depth", "breadth")
-    (('breadth', None), ('depth', None), ('depth', 'breadth'))
+    >>> checked(None, None), checked("depth", "depth"), checked("depth", "breadth"), checked("breadth-to-depth", None)
+    (('breadth', None), ('depth', None), ('depth', 'breadth'), ('depth', 'breadth'))
     """
-    target = pick("order", "breadth" if order is None else order, ORDERS)
-    source = pick("source order", target if source_order is None else source_order, ORDERS)
+    target, named = parse("breadth" if order is None else order)
+    assert target, "`parse` returns None only for None"
+    source = pick("source order", named or target if source_order is None else source_order, ORDERS)
+    if named not in (None, source):
+        got = f"`order={order}` and `source_order={source_order}`"
+        raise UsageError("two orders for the source", got=got, fix="leave `source_order` out")
     return target, None if source == target else source
 
 

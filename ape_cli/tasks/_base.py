@@ -176,6 +176,11 @@ class BaseTask(ABC):
         return f"{self.name}-{order}" if order else self.name
 
     @property
+    def former_title(self) -> str:
+        """The name that earlier versions gave to the folder."""
+        return self.title
+
+    @property
     def options(self) -> dict[str, Any]:
         """All options with their values."""
         return {name: getattr(self, item.field) for name, item in options_of(type(self)).items()}

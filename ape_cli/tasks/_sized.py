@@ -26,7 +26,7 @@ import numpy as np
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError, brief
-from ape_cli.core.numbers import whole_numbers
+from ape_cli.core.numbers import whole_numbers, without_gaps
 from ape_cli.core.rng import I64, U64
 from ape_cli.tasks._base import option
 from ape_cli.tasks._task import Source, Task, join
@@ -157,14 +157,21 @@ class Sized(Task):
 
     @property
     def title(self) -> str:
-        """The name of the dataset's folder, with the sizes. A long list is shortened to its ends and a hash."""
-        if not self.sizes:
-            return super().title
-        listed = "-".join(map(str, self.sizes))
+        """The name of the dataset's folder, with the sizes: `copy-sizes-1-20_30`. A long list is shortened."""
+        ranges = (f"{low}-{high}" if low < high else f"{low}" for low, high in without_gaps(self.sizes))
+        return self._titled("_".join(ranges))
+
+    @property
+    def former_title(self) -> str:
+        """The name that earlier versions gave, in which each size is listed."""
+        return self._titled("-".join(map(str, self.sizes)))
+
+    def _titled(self, listed: str) -> str:
+        """The name of the folder with a list of sizes. A long list is shortened to its ends and a hash."""
         if len(listed) > _LONGEST:
             digest = hashlib.sha256(listed.encode()).hexdigest()[:8]
             listed = f"{self.sizes[0]}-to-{self.sizes[-1]}-{digest}"
-        return f"{super().title}-sizes-{listed}"
+        return f"{super().title}-sizes-{listed}" if self.sizes else super().title
 
     def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """The number of rows of each split. Given numbers are of each size; the default is a total, rounded up."""

@@ -33,11 +33,12 @@ def lines(rows: list[list[Panel]], **options: object) -> list[str]:
 def test_a_curve_in_characters() -> None:
     drawn = lines(load("offsets").panels(made(line())))
     assert drawn[:4] == ["a title", "", "mean by offset", "score: added to the logit"]
-    assert drawn[4] == "      31 ┤                        ░░░░░"  # the first head at offset 2
-    marks = [text.rfind("●") for text in drawn[4:16]]
+    assert [text[:8].strip() for text in drawn[4:17] if text[:8].strip()] == ["40", "30", "20", "10", "0"]
+    assert drawn[7] == "      30 ┤                        ░░░░░"  # the first head at offset 2, where it is 31
+    marks = [text.rfind("●") for text in drawn[4:17]]
     assert [mark for mark in marks if mark >= 0] == sorted((mark for mark in marks if mark >= 0), reverse=True)
-    assert drawn[15] == "       0 ┤░░░░░ ░░░░░ ░░░░░ ░░░░░ ░░░░░"  # the second head
-    assert drawn[17].split() == ["-2", "2"]
+    assert drawn[16] == "       0 ┤░░░░░ ░░░░░ ░░░░░ ░░░░░ ░░░░░"  # the second head
+    assert drawn[18].split() == ["-2", "2"]
 
 
 def test_a_heat_map_in_characters() -> None:

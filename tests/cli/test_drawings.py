@@ -68,6 +68,14 @@ def test_a_binarised_tree_is_drawn_in_its_original_shape() -> None:
     assert drawn[:5] == ["<query>", "├── <at>", "│   └── <1>", "└── f", "    └── x"]
 
 
+def test_lines_are_dim_and_labels_are_not() -> None:
+    drawing = drawings.drawn(parse_structure("tree(2)"), [1, 2, 5], list("fxg"), binarised=True)
+    console = Console(width=60, force_terminal=True, color_system="standard", file=io.StringIO())
+    console.print(drawing)
+    last = console.file.getvalue().splitlines()[2]  # type: ignore[attr-defined]
+    assert last.startswith("\x1b[2m    \x1b[0m\x1b[2m└── \x1b[0m\x1b[2mnext sibling: \x1b[0mg")
+
+
 def test_a_tree_without_a_root_is_no_tree() -> None:
     for structure, positions in (("tree(2)", [2, 3]), ("seq*tree(2)", [[0, 2], [0, 3]])):
         with pytest.raises(DataError, match="no root"):

@@ -133,13 +133,13 @@ def test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shuffled: bool)
 
 
 WORDS = ["--sizes", "1-3", "--vocabulary", "2", "--n", "60", "--n-validation", "20", "--n-test", "20"]
-TRAIN = ["train", "--scheme", "none", "--data", "copy-sizes-1-2-3", "--preset", "tiny", "--set", "steps=1"]
+TRAIN = ["train", "--scheme", "none", "--data", "copy-sizes-1-3", "--preset", "tiny", "--set", "steps=1"]
 
 
 def test_gen_train_and_eval_say_it(here: Path) -> None:
     """Also for rows at other sizes and of another dataset."""
     out, err = ape("gen", "copy", *WORDS, "--json")
-    folder = here / "datasets" / "copy-sizes-1-2-3"
+    folder = here / "datasets" / "copy-sizes-1-3"
     (rows, sizes), found = counted(folder), json.loads(out)
     assert (found["overlap"], found["overlap_sizes"]) == (rows, sizes) == ({"validation": 40, "test": 40}, [1, 2])
     words = "40 of 60 validation rows (66.7%) and 40 of 60 test rows (66.7%) have a source that is also in training"

@@ -87,8 +87,12 @@ def test_chosen_sizes_replace_those_of_the_preset_and_share_its_rows(tmp_path: P
     task, plan, folder = preset_plan("copy", None, "tiny", tmp_path, "2-3,9")
     assert plan.parameters == {"sizes": [2, 3, 9], "vocabulary": 20}
     assert plan.rows == {"train": 3 * 67, "validation": 3 * 14, "test": 3 * 14}
-    assert folder.name.startswith("copy-sizes-2-3-9-")
-    generation.generate(task, plan, folder)
+    assert folder.name == "copy-sizes-2-3_9-tiny"
+    former = tmp_path / "copy-sizes-2-3-9-tiny"  # the name that earlier versions gave
+    generation.generate(task, plan, former)
+    assert preset_plan("copy", None, "tiny", tmp_path, "2-3,9")[2] == former
+    assert preset_plan("copy", None, "tiny", tmp_path, "2,3,4,9")[2].name == "copy-sizes-2-4_9-tiny"
+    former.rename(folder)
     drawn = open_dataset(folder).split("train").table()["size"].to_pylist()
     assert Counter(drawn) == {2: 67, 3: 67, 9: 67}
     with pytest.raises(UsageError, match="sizes"):

@@ -31,7 +31,7 @@ def test_bad_sizes(bad: str) -> None:
 def test_train_again_evaluates_a_finished_run(here: Path) -> None:
     """The test rows have the seed of the training data, 1,000 rows of each size, and no training rows."""
     ape("gen", "copy", "--sizes", "2,4", "--n", "20", "--n-validation", "4", "--n-test", "4")
-    words = ["train", "--scheme", "learned", "--data", "copy-sizes-2-4", "--preset", "tiny", "--set", "steps=2"]
+    words = ["train", "--scheme", "learned", "--data", "copy-sizes-2_4", "--preset", "tiny", "--set", "steps=2"]
     assert "generalise = [5, 7]\n" in ape(*words, "--generalise", "5,7", "--dry-run")[0]
     ape(*words)
     run = next(iter(open_registry("results")))
@@ -46,11 +46,11 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
     assert other["plan"] == {"parameters": data.plan.parameters, "seed": data.plan.seed}
     assert ["plan" in e for e in run.evaluations()[0] if not e.get("test_only")] == [False]
     assert data.plan.rows == {"train": 0, "validation": 0, "test": 6000}
-    assert data.plan.seed == open_dataset("datasets/copy-sizes-2-4").plan.seed
+    assert data.plan.seed == open_dataset("datasets/copy-sizes-2_4").plan.seed
     json_scores = json.loads(ape("report", "--format", "json")[0])
-    assert [line["dataset"] for line in json_scores] == ["copy-sizes-2-4"]  # no column that pools sizes
+    assert [line["dataset"] for line in json_scores] == ["copy-sizes-2_4"]  # no column that pools sizes
     # the newest dataset has no training rows, so it is not what a command without --data trains on
-    assert "copy-sizes-2-4, the newest" in ape(*words[:3], *words[5:])[1]
+    assert "copy-sizes-2_4, the newest" in ape(*words[:3], *words[5:])[1]
 
 
 def test_what_cannot_be_drawn_is_left_out(here: Path) -> None:

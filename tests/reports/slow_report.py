@@ -103,9 +103,9 @@ def marked(column: list[Cell], shown: list[Cell]) -> set[str]:
     for _, _, run, _ in column:
         method = run["scheme"], words({k: v for k, v in run["own"].items() if k not in TUNED})
         methods.setdefault(method, set()).add(words(run["tuned"]))
-    if any(len(of) > 1 for of in methods.values()) or len(shown) == 1:
-        return set()
     top = max(fmean(seeds.values()) for *_, seeds in shown)
+    if any(len(of) > 1 for of in methods.values()) or len(shown) == 1 or top < 0.0005:
+        return set()
     best = [seeds for *_, seeds in shown if fmean(seeds.values()) > top - 1e-9]
     slack = max(stdev(seeds.values()) if len(seeds) > 1 else 0.0 for seeds in best)
     return {row for row, *_, seeds in shown if fmean(seeds.values()) > top - slack - 1e-9}

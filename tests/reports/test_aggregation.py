@@ -17,6 +17,7 @@ from ape_cli.reports import aggregation, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry
+from tests.conftest import ape
 from tests.registered import put_evaluation, replace, write
 
 
@@ -123,6 +124,16 @@ def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
 
 def tables_of(where: Path, **options: Any) -> list[tables.Table]:
     return tables.tables(aggregation.lines(Registry(where), Options(**options)))
+
+
+def test_conditions_select_runs(tmp_path: Path) -> None:
+    """Two sweeps in one folder, with other steps."""
+    for steps, value in ((400, 0.5), (800, 0.75)):
+        add(tmp_path, "rope", value, variant={"steps": steps})
+    report = ("report", "--results", str(tmp_path), "--format", "csv", "--filter")
+    assert "rope,steps=400," in ape(*report, "steps=400")[0]
+    assert "steps=800" not in ape(*report, "steps=400")[0]
+    assert "no run in" in ape(*report, "steps=1", code=1)[1]
 
 
 def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Scores are chosen, and the rows are those that the tasks draw. Numbers of distin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,11 +108,11 @@ def frame(where: Path, **options: Any) -> dict[int, dict[str, Any]]:
     return {line["size"]: line for line in found.iter_rows(named=True)}
 
 
-def notes(where: Path, **options: Any) -> list[str]:
-    """The notes of the only table of `--by size`."""
+def rules(where: Path, **options: Any) -> Sequence[str]:
+    """The rules of the only table of `--by size`."""
     view = by_size.BySize()
     (table,) = view.tables(view.read(registry_of(where), Options(**options)))
-    return table.notes
+    return table.rules
 
 
 OWN = Data("copy", SMALL | WORDS, 60)
@@ -166,7 +167,7 @@ def test_few_distinct_inputs_of_a_size(tmp_path: Path, split: str) -> None:
     view = by_size.BySize()
     (table,) = view.tables(view.read(registry_of(tmp_path), Options(split=split)))
     assert table.foot[0] == (f"{split} rows", [str(distinct)])
-    assert any(note.endswith("all seeds share them, and equal rows count once.") for note in table.notes)
+    assert any(rule.endswith("All seeds share them, and equal rows count once.") for rule in table.rules)
 
 
 def test_by_operator(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_rows_that_cannot_be_drawn_again(tmp_path: Path, change: dict[str, Any] 
     assert {size: found[size]["rows"] for size in recorded["size"]} == dict(recorded.rows()), reason
     sizes = {size for size, line in found.items() if line["mean"] == 0.0}
     assert set(recorded["size"]) <= sizes
-    assert any(note.endswith("which rows are equal is not known here, so all count.") for note in notes(tmp_path))
+    assert any(note.endswith("which rows are equal is not known here, so all count.") for note in rules(tmp_path))
 
 
 def test_what_takes_minutes_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,4 +226,4 @@ def test_data_that_shares_some_rows_is_left_out(tmp_path: Path) -> None:
     assert len(set(one) & set(other)) == 20
     put(tmp_path, "copy", OWN, [request("copy-b", [8], score=1.0), request("copy-a", [8, 12])])
     assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.0, 40)
-    assert "No row counts twice: length 8 is of copy-a only." in notes(tmp_path)
+    assert "No row counts twice: length 8 is of copy-a only." in rules(tmp_path)

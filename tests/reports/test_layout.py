@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.tables import Cell, Table, rules
 from ape_cli.reports.views import Options, load
 from ape_cli.runs import filters
 from ape_cli.runs.record import evaluation_name
@@ -47,8 +47,8 @@ def half_tuned(tmp_path: Path) -> Path:
 def test_each_column_is_tuned_or_not(half_tuned: Path) -> None:
     (table,) = tables(half_tuned)
     assert underlined(table) == {"copy on copy": [], "reverse on reverse": ["rope (lr_peak=0.002)"]}
-    assert sum("The rows are not tuned in copy on copy: " in note for note in table.notes) == 1
-    assert sum("Nothing is underlined there" in note for note in table.notes) == 1
+    (note,) = (note for note in table.notes if "not tuned" in note)
+    assert note.startswith("The rows are not tuned in copy on copy, so nothing is underlined there: ")
 
 
 def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
             )
     (table,) = tables(tmp_path)
     assert underlined(table) == {"copy": ["rope"], "reverse": []}
-    assert "Underlined: the best score of each column that has several." in table.captions()
+    assert "Underlined: the best score of each column." in rules([table])
     for task, rows in underlined(table).items():
         one = registry_of(tmp_path).where(filters.make(None, [task], None))
         (alone,) = load("scores").tables(load("scores").read(one, Options()))
@@ -98,7 +98,7 @@ def test_a_dataset_has_one_name_in_a_report(tmp_path: Path) -> None:
         renamed(folder, fingerprint_of("own"), name)
         renamed(folder, fingerprint_of("other"), other)
     (table,) = tables(tmp_path, "by-size")
-    assert "Evaluated on aaa, away." in table.notes
+    assert "aaa" not in table.caption
     made = load("by-size")
     frame = made.frame(made.read(registry_of(tmp_path), Options()))
     assert set(frame.select("trained_on", "on").rows()) == {("aaa", "aaa, away")}
@@ -122,7 +122,7 @@ def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> 
     (by_epoch,), (scores,) = tables(tmp_path, "by-epoch"), tables(tmp_path)
     for table in (by_epoch, scores):
         assert not table.underlines
-        assert any("The rows are not tuned: " in note for note in table.notes)
+        assert any("The rows are not tuned, so " in note for note in table.notes)
 
 
 def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_lines_are_the_frame(tmp_path: Path) -> None:
     assert axes.get_ylabel() == "token accuracy, %"
     assert axes.get_xlabel() == "steps"
     assert axes.get_title(loc="left") == "reverse"
-    assert axes.get_ylim() == (10, 100)  # the lowest value, 0.2 - 0.1, is above 10%
+    assert axes.get_ylim() == (20, 100)  # the lowest value is 0.2
     assert list(axes.collections) == []  # one seed has no band
     (axes,) = plots.lines([panel(ROWS)], "cross-entropy", "nats a token").axes
     assert drawn(axes)["rope"].get_ydata().tolist() == ROWS["rope"]
@@ -46,6 +46,14 @@ def test_a_band_is_the_range_over_seeds_and_a_shaded_area_the_sizes_that_trainin
     corners = band.get_paths()[0].vertices
     assert {round(float(y), 6) for x, y in corners if x == 10} == {40, 60}
     assert {round(float(y), 6) for x, y in corners if x == 20} == {50, 70}
+
+
+def test_four_panels_are_two_by_two() -> None:
+    for panels, columns in ((1, 1), (3, 3), (4, 2), (5, 3)):
+        axes = plots.lines([panel(ROWS)] * panels, "token accuracy", "%").axes
+        grid = axes[0].get_subplotspec()
+        assert grid is not None
+        assert grid.get_gridspec().ncols == columns
 
 
 def test_the_test_curve_is_thin_dotted_and_named() -> None:

@@ -76,6 +76,14 @@ def test_by_hand(column: Column, best: set[str]) -> None:
         assert underlined(frame(column, metric)) == best
 
 
+def test_nothing_is_underlined_in_a_column_of_zeros() -> None:
+    """A cross-entropy of 0 is perfect, and an accuracy of 0 is not. Less than 0.05% is 0.0%."""
+    assert not aggregate(frame({"rope": [1, 0], "none": [0, 0]}).with_columns(pl.col("value") / 10))["best"].any()
+    assert underlined(frame({"rope": [0, 0], "none": [0, 0]})) == set()
+    assert underlined(frame({"rope": [0, 2], "none": [0, 0]})) == {"rope", "none"}
+    assert underlined(frame({"rope": [IMAGES] * 2, "none": [0, 0]}, "cross_entropy")) == {"rope"}
+
+
 @pytest.mark.parametrize("metric", ["token_accuracy", "cross_entropy"])
 def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
     """Random columns of few seeds with many ties, with their lines in many orders, because sums of floats depend on the

@@ -80,7 +80,7 @@ def test_a_dataset_is_a_prefix_of_a_larger_one_however_it_is_made(tmp_path: Path
 def test_the_manifest_has_the_sizes_in_place_of_the_normal(tmp_path: Path) -> None:
     task = tasks.make("tree-copy", "depth", sizes=(5, 2), vocabulary=4)
     assert task.parameters == {"sizes": [2, 5], "vocabulary": 4}
-    assert task.title == "tree-copy-depth-sizes-2-5"
+    assert task.title == "tree-copy-depth-sizes-2_5"
     plan = generation.plan(task, seed=7, rows={"train": 3, "validation": 0, "test": 1}, shard_rows=10)
     generation.generate(task, plan, tmp_path)
     read = manifest.read_manifest(tmp_path)
@@ -91,11 +91,17 @@ def test_the_manifest_has_the_sizes_in_place_of_the_normal(tmp_path: Path) -> No
 
 
 def test_long_lists_have_short_names() -> None:
-    every = tasks.make("copy", sizes=tuple(range(30, 130)))
-    other = tasks.make("copy", sizes=(*range(30, 40), *range(41, 130)))
-    assert every.title.startswith("copy-sizes-30-to-129-")
+    every = tasks.make("copy", sizes=tuple(range(30, 130, 2)))
+    other = tasks.make("copy", sizes=tuple(range(30, 129, 3)))
+    assert every.title.startswith("copy-sizes-30-to-128-")
     assert len(every.title) < 100
     assert other.title != every.title
+
+
+def test_ranges_are_named_by_their_ends() -> None:
+    titles = {"1-10": "copy-sizes-1-10", "1,10": "copy-sizes-1_10", "1-3,8": "copy-sizes-1-3_8"}
+    assert {sizes: tasks.make("copy", sizes=sizes).title for sizes in titles} == titles
+    assert tasks.make("copy", sizes="1-3,8").former_title == "copy-sizes-1-2-3-8"
 
 
 def test_sizes_as_text() -> None:

@@ -20,9 +20,13 @@ function showChosen() {
   const view = chosen("view") ?? first.view;
   const metric = chosen("metric") ?? first.metric;
   for (const section of sections) section.hidden = !fits(section, view, metric);
+  // a metric can be chosen if the view has its scores, and a view if it has those of the metric, or of none
   for (const input of switches.querySelectorAll("[name=view], [name=metric]")) {
-    const [v, m] = input.name === "view" ? [input.value, metric] : [view, input.value];
-    input.disabled = !sections.some((section) => fits(section, v, m));
+    const can = (section) =>
+      input.name === "view"
+        ? fits(section, input.value, metric)
+        : section.dataset.view === view && section.dataset.metric === input.value;
+    input.disabled = !sections.some(can);
     input.parentElement.title = input.disabled ? "There are no such scores." : "";
   }
 }

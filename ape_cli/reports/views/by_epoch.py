@@ -44,7 +44,7 @@ from ape_cli.reports.evaluations import (
     task_of,
 )
 from ape_cli.reports.layout import KEYS, TABLE, by_column, label, mark
-from ape_cli.reports.plots import LINE_STYLES, Panel, Plot, split
+from ape_cli.reports.plots import Panel, Plot, split
 from ape_cli.reports.tables import Table, brackets, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import RunRecord
@@ -60,10 +60,9 @@ logger = logging.getLogger(__name__)
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
 _MEASURES = {  # their explanations, with the name of the metric
-    VALIDATION: "The best validation {} until then. Validation accuracy chose the weights, so it is biased upwards.",
-    CHOSEN: """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. \
-At the end it is that of the weights that were kept.""",
-    BEST: "The best test {} until then: chosen on the test set itself, so it is optimistic.",
+    VALIDATION: "The best validation {} until then: it chose the weights, so it is biased upwards.",
+    CHOSEN: "The test {} at the step of the best validation accuracy until then.",
+    BEST: "The best test {} until then: chosen on the test set, so it is optimistic.",
 }
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
@@ -84,8 +83,7 @@ class ByEpoch(View[Epochs]):
     title = "Learning curves"
     rank = 30
     unused = ("decode", "split", "counts")  # they are those of the training history
-    caption = f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
-from the smallest to the largest score. {LINE_STYLES} A dotted line is the test split, which decides nothing."""
+    caption = "Validation scores of finished runs, mean over seeds."
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
         """Reject options for scores that the history of a run does not have."""
@@ -200,14 +198,15 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     name = measured(first["metric"], group["task"])[0]
     ordered = group.sort(pl.col("epoch").is_null(), "epoch", "step", "checkpoint")
     names = ordered["checkpoint"].unique(maintain_order=True).to_list()
-    notes = [
-        "Columns: half of the schedule, and the whole schedule.",
-        _MEASURES[first["measure"]].format(name),
-    ]
+    notes, rules = (
+        [_MEASURES[first["measure"]].format(name)],
+        ["Columns: halfway through the schedule, and at its end."],
+    )
     if first["measure"] == BEST:  # published scores were chosen like this
-        notes += brackets(group, interval)
+        of_source = brackets(group, interval)
+        notes, rules = notes + of_source[0], rules + of_source[1]
     title, end = f"{first['column']} by epoch", f": {first['measure']}"
-    return table(title, group, "checkpoint", names, interval, notes=notes, end=end)
+    return table(title, group, "checkpoint", names, interval, notes=notes, rules=rules, end=end)
 
 
 def histories(registry: Registry, metric: str) -> Iterator[History]:

@@ -46,6 +46,6 @@ class ByOperator(View[pl.DataFrame]):
             task_ops = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
             ops = group["op"].unique(maintain_order=True).to_list()
             ops.sort(key=lambda op: task_ops.index(op) if op in task_ops else len(task_ops))
-            foot, note = aggregation.counts(group, "op", ops)
-            made.append(table(f"{first['column']} by operator", group, "op", ops, interval, notes=[note], foot=foot))
+            foot, rule = aggregation.counts(group, "op", ops)
+            made.append(table(f"{first['column']} by operator", group, "op", ops, interval, rules=[rule], foot=foot))
         return made

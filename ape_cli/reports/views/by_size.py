@@ -27,7 +27,7 @@ from ape_cli.reports import aggregation, plots
 from ape_cli.reports.descriptions import RowKey, Settings, once, whole
 from ape_cli.reports.evaluations import CELL, COUNTS, arrange
 from ape_cli.reports.layout import DATA, by_column, label, mark
-from ape_cli.reports.plots import LINE_STYLES, Panel, Plot, split
+from ape_cli.reports.plots import Panel, Plot, split
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import DatasetRecord
@@ -89,10 +89,7 @@ class BySize(View[Sizes]):
     by = "size"
     rank = 10
     unused = ("against",)
-    caption = f"""These are scores by the size of the source. All lines of a plot are of the same test rows: a dataset
-that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A
-band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
-than {plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
+    caption = "Scores by the size of the source. All lines of a panel are of the same test rows."
 
     def read(self, registry: Registry, options: Options) -> Sizes:
         """Read the evaluations by size, also those on other data, because `options.own` has no effect.
@@ -276,7 +273,7 @@ def _pooled(placed: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
 
 
 def only_of(sizes: pl.DataFrame, word: str) -> list[str]:
-    """The note on sizes at which datasets are left out, if there are any. Each line of `sizes` has a `size` and `only`.
+    """The rule on sizes at which datasets are left out, if there are any. Each line of `sizes` has a `size` and `only`.
 
     `word` is what a size is.
     """
@@ -292,19 +289,20 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     trained = sizes.seen[first["trained_fingerprint"]]
     firsts = [a for a, _, _ in ends]
-    foot, note = aggregation.counts(group, "first", firsts)
+    foot, rule = aggregation.counts(group, "first", firsts)
     has, of = first["evaluated"], first["runs"]
-    few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
+    pooled = any(a != b for a, b, _ in ends)
     notes = [
-        f"(seen): the training split has {word} {trained}."
+        f"Training data: {word} {trained} (seen)."
         if trained
-        else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
-        *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
-        f"Evaluated on {first['on']}.",
+        else f"The {word} in training is unknown, because its rows cannot be drawn again here.",
+        *([f"Only {has} of the {of} runs of this column were evaluated on it."] if has != of else []),
+    ]
+    rules = [
+        *([f"A column of more than one {word} pools its rows."] if pooled else []),
         *only_of(sizes.apart.filter(place=first["place"]), word),
-        *([few] if has != of else []),
-        note,
+        rule,
     ]
     names = [span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
     title = f"{first['column']} by {word}"
-    return table(title, group, "first", firsts, interval, names=names, notes=notes, foot=foot)
+    return table(title, group, "first", firsts, interval, names=names, notes=notes, rules=rules, foot=foot)

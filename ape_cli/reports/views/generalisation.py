@@ -27,10 +27,11 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.errors import ApeError
+from ape_cli.core.numbers import spans
 from ape_cli.reports import aggregation, plots, stats
 from ape_cli.reports.evaluations import CELL, COUNTS, PLACE, Options, arrange, measured
 from ape_cli.reports.layout import DATA, by_column, mark
-from ape_cli.reports.plots import FEW, LINE_STYLES, Panel, Plot, split
+from ape_cli.reports.plots import FEW, Panel, Plot, split
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View, by_size
 from ape_cli.reports.views.by_size import Sizes
@@ -41,8 +42,7 @@ ENOUGH = 0.9  # exact match
 _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
 _UP_TO = f"""such that it and all smaller evaluated ones reach {ENOUGH:.0%} exact match (mean over seeds); in brackets \
 as a multiple of the largest in training. —: not even the smallest reaches it; all: every evaluated one does."""
-_FORCING = """With teacher forcing, token accuracy is misleadingly high beyond the training sizes, because the model \
-always reads the right prefix. Exact match is the same with greedy decoding."""
+_FORCING = "Exact match is the same with teacher forcing and with greedy decoding."
 
 
 class Generalisation(View[pl.DataFrame]):
@@ -55,11 +55,8 @@ class Generalisation(View[pl.DataFrame]):
     rank = 12
     metric = _METRICS[0]
     unused = ("against", "metric", "counts")
-    caption = f"""These are scores by the size of the source as a multiple of the largest training size. The training
-split holds the sizes in the shaded area. A band, or a wide bar at a single point, is the 95% interval over seeds
-(Student's t): other seeds, the same test rows. A thin bar with caps is the 95% interval over inputs (Wilson's): other
-test rows, the same models. It is known for exact match only. Sizes with fewer than {FEW} test rows are left out.
-{_FORCING} {LINE_STYLES}"""
+    caption = """Scores by size, as a multiple of the largest training size. With teacher forcing, token accuracy is
+misleadingly high beyond the training sizes, because the model always reads the right prefix."""
 
     def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
@@ -95,8 +92,9 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
         drawn = []
         for metric in _METRICS:
             lines = result.filter("counted", metric=metric).drop("tokens")  # counts above the small sizes would overlap
-            lines = lines.with_columns(x="multiple", least="low", most="high")
-            for title, panel in split(lines.with_columns(pl.col("least", "most").fill_null(pl.col("mean")))):
+            ends = {"least": "low", "most": "high"}  # the interval of two seeds is too wide to say anything
+            shown = {end: pl.when(pl.col("seeds") > 2).then(of).fill_null(pl.col("mean")) for end, of in ends.items()}
+            for title, panel in split(lines.with_columns(x="multiple", **shown)):
                 first = panel.row(0, named=True)
                 axis = f"{size_words(first['task'], first['structure'])[0]} / largest in training"
                 largest, seen = first["largest"], (first["smallest"] / first["largest"], 1.0)
@@ -158,20 +156,22 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     word = size_words(first["task"], first["structure"])[0]
     reached, largest = reach(group), first["largest"]
     sizes = group.filter(pl.col("counted") & (pl.col("size") > largest))["size"].unique().sort().to_list()
-    trained, listed = first["sizes"], ", ".join(map(str, sizes))
-    few = "" if group["counted"].all() else f" Sizes with fewer than {FEW} test rows are not counted."
     missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
     notes = [
-        f"The training split has {word} {trained}.",
-        f"Unseen: the mean over {word} {listed}, each with the same weight.{few}",
-        f"Up to: the largest {word} {_UP_TO}",
-        *([_FORCING] if first["decode"] == "teacher" else []),
-        f"Evaluated on {first['on']}.",
-        *by_size.only_of(group, word),
+        f"Training data: {word} {first['sizes']}; unseen: {spans(sizes)}.",
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
+    rules = [
+        "Unseen: the mean over the sizes above those of training, each with the same weight.",
+        f"Up to: the largest {word} {_UP_TO}",
+        *([f"Sizes with fewer than {FEW} test rows are not counted."] if not group["counted"].all() else []),
+        *([_FORCING] if first["decode"] == "teacher" else []),
+        *by_size.only_of(group, word),
+    ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]
-    made = table(title, over_unseen(group), "column", [first["column"]], interval, names=names[:1], notes=notes)
+    made = table(
+        title, over_unseen(group), "column", [first["column"]], interval, names=names[:1], notes=notes, rules=rules
+    )
     up_to = dict.fromkeys((row for row, _ in made.rows), "—")  # for example `50 (5×), all`
     for row, (size, is_largest) in reached.items():
         if size is not None:

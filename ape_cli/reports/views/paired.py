@@ -31,10 +31,10 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.errors import LEFT_OUT, ApeError
-from ape_cli.reports import aggregation, evaluations, stats
+from ape_cli.reports import aggregation, best_by, evaluations, stats
 from ape_cli.reports.evaluations import COLUMN, COLUMNS, METRICS, PLACE, Values, chosen_columns, scored
 from ape_cli.reports.layout import KEYS, TABLE, label, two_rows
-from ape_cli.reports.tables import Table, chosen_notes, number, settings
+from ape_cli.reports.tables import Table, number, settings
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
@@ -197,20 +197,20 @@ def _table(group: pl.DataFrame) -> Table:
     a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
     ratio = _is_ratio(group)
     means, effect = ("geometric means", "ratio") if ratio else ("means", "difference")
-    notes = [
-        f"{settings(group)}; {means} over seeds that both have, and their {effect}.",
+    of_rows = [
+        group.with_columns(row=pl.col(side), **{x: pl.col(f"{x}_{side}") for x in _CHOICE}) for side in ("a", "b")
+    ]
+    chosen, of_choice = best_by.notes(pl.concat(of_rows))
+    notes = [settings(group, f"{means} over shared seeds"), *chosen]
+    rules = [
+        *of_choice,
         _INTERVAL[ratio],
         f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
     ]
-    sides = [
-        group.with_columns(row=pl.col(side), **{name: pl.col(f"{name}_{side}") for name in _CHOICE})
-        for side in ("a", "b")
-    ]
-    notes[1:1] = chosen_notes(pl.concat(sides))
     if _ALL in group["column"]:
-        notes.append("""All tasks: a pair is a task, with the mean of its lines on the data used for training. Tasks \
+        rules.append("""All tasks: a pair is a task, with the mean of its lines on the data used for training. Tasks \
 are assumed to be independent.""")
     alone = [
         f"{line['column']}: {line[only]} of {name}"
@@ -222,7 +222,7 @@ are assumed to be independent.""")
         notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
     heads = [a, b, effect, "interval", "better", "pairs", "p", "least p"]
     rows = [(line["column"], _cells(line, unit)) for line in group.iter_rows(named=True)]
-    return Table(f"{a} against {b}{first['of_preset']}, {name}", notes, heads, rows, unit, head="task")
+    return Table(f"{a} against {b}{first['of_preset']}, {name}", notes, heads, rows, unit, head="task", rules=rules)
 
 
 def _cells(line: dict[str, Any], unit: str) -> list[str | None]:

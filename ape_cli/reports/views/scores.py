@@ -16,7 +16,7 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.reports import aggregation, palette, tables
 from ape_cli.reports.evaluations import LINES, chosen_columns
-from ape_cli.reports.plots import LINE_STYLES, Plot, Scale, scale, short
+from ape_cli.reports.plots import Plot, Scale, scale, short
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -34,8 +34,7 @@ class Scores(View[pl.DataFrame]):
 
     about = "schemes down, tasks across, as in the preprint's tables 1 and 2"
     rank = 0
-    caption = f"""These are the scores of the tables below. A thick bar shows one standard deviation over seeds to
-either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
+    caption = "The scores of the tables below."
 
     def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the aggregated lines, with published numbers if `--against` names some.

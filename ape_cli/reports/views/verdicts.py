@@ -181,7 +181,7 @@ def read(registry: Registry, source: Published) -> list[Judged]:
     """
     content = _content(registry, source)
     if registry.names is not None or str(registry.chosen):
-        got = f"a selection of runs: {str(registry.chosen) or 'a sweep'}"
+        got = f"a selection of runs: {str(registry.chosen) or 'a sweep or `filter`'}"
         raise UsageError("verdicts are about all runs of a results folder", got=got, fix="leave it out")
     if content.runs is not None:
         registry = open_registry(registry.folder / content.runs)
@@ -357,11 +357,10 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
     units = [measured(metric, [None]) for metric in metrics if not METRICS[metric].exponential]
     legend = [_RATIO] * any(METRICS[metric].exponential for metric in metrics)
     legend += [f"Our mean {of} minus the published one, in {'points' if u == '%' else u}." for of, u in units]
-    legend.append(_RULE)
     told = dict.fromkeys(
         f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry and c.follows == c.entry.verdict
     )
-    return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column")
+    return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column", rules=[_RULE])
 
 
 def mark(cell: Judged) -> str:

@@ -24,15 +24,15 @@ def test_sizes_that_training_did_not_see(here: Path) -> None:
     """Data generated with --sizes evaluates a run that was trained on other sizes, and a run can train on it."""
     ape("train", "--scheme", "rope", "--task", "reverse", "--preset", "tiny")
     sizes = ("gen", "reverse", "--sizes", "15,12", "--n", "40", "--n-validation", "10", "--n-test", "20")
-    assert "datasets/reverse-sizes-12-15: 140 rows written" in ape(*sizes)[0]
-    assert "train row 2, length 12" in ape("show", "reverse-sizes-12-15", "--row", "2")[0]
-    ape("eval", "--data", "reverse-sizes-12-15")
+    assert "datasets/reverse-sizes-12_15: 140 rows written" in ape(*sizes)[0]
+    assert "train row 2, length 12" in ape("show", "reverse-sizes-12_15", "--row", "2")[0]
+    ape("eval", "--data", "reverse-sizes-12_15")
     asked = ("report", "--by", "size", "--metric", "exact_match", "--format", "json")
     rows = {line["size"]: (line["weight"], line["seen"]) for line in json.loads(ape(*asked)[0])}
     assert (rows[12], rows[15]) == ((20, False), (20, False))
-    ape("train", "--scheme", "rope", "--data", "reverse-sizes-12-15", "--preset", "tiny")
+    ape("train", "--scheme", "rope", "--data", "reverse-sizes-12_15", "--preset", "tiny")
     by_size = json.loads(ape(*asked)[0])
-    assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12-15"} == {12, 15}
+    assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12_15"} == {12, 15}
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

@@ -158,6 +158,7 @@ def test_metrics_and_views_are_switched(browser: Any, file: Path) -> None:
         assert opened.headings() == ["Learning curves: accuracy"]
         opened.choose("view", "runs")
         assert opened.headings() == ["Runs"]
+        assert all(opened.page.locator("input[name=metric]").nth(i).is_disabled() for i in range(2))
         assert len(opened.rows()) == 16  # two schemes with two seeds each on three tasks, and four of the first table
         opened.page.evaluate("location.hash = '#by-size-cross-entropy'")
         opened.page.wait_for_function("document.querySelector('input[value=by-size]').checked")

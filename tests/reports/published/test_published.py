@@ -89,7 +89,9 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
     out, _ = ape("report", "--results", str(tmp_path), "--against", str(file), "--format", "markdown")
     assert "| rope | <ins>85.00</ins> ±7.1 [90.00] |" in out
     assert "| rope (learned=True) | <ins>85.00</ins> ±7.1 [95.00 ±1.0] |" in out
-    assert "In brackets: the number of Doe 2025 ± half of the 95% interval, over 3 seeds." in out
+    assert "In brackets: Doe 2025, 3 seeds." in out
+    every, _ = ape("report", "--results", str(tmp_path), "--against", str(file), "--format", "markdown", "--notes")
+    assert "- ± in brackets: half of the 95% interval over seeds." in every
     rows = {line["variant"]: line for line in lines(tmp_path, against=str(file))}
     assert rows["learned=True"]["paper_mean"] == 0.95
     assert (rows["learned=True"]["paper_column"], rows[""]["paper_spread"]) == ("reverse", None)
@@ -134,8 +136,8 @@ def test_both_readings_of_a_depth_column_stand_beside_it(tmp_path: Path) -> None
     assert beside == {"breadth": 1.0, "depth": depth, "breadth-to-depth": depth, "depth-to-breadth": None}
     (made,) = tables_of(tmp_path, against="paper")
     assert made.columns == [f"tree-copy/{order}" for order in orders]
-    assert any("one `depth` column" in note for note in made.notes)
-    assert not any("one `depth` column" in note for note in tables_of(tmp_path)[0].notes)
+    assert any("one `depth` column" in rule for rule in made.rules)
+    assert not any("one `depth` column" in rule for rule in tables_of(tmp_path)[0].rules)
 
 
 def test_numbers_of_sinusoidal_have_a_mark_and_a_note(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_beside_the_paper_stands_what_was_chosen_as_theirs(tmp_path: Path) -> No
     ]
     assert theirs["paper_mean"].to_list() == pytest.approx([0.9295, 0.9442])
     assert theirs["paper_difference"].to_list() == pytest.approx([-0.0095, -0.0142])
-    text = rendering.markdown(tables(tmp_path, against="paper"))
+    text = rendering.markdown(tables(tmp_path, against="paper"), notes=True)
     assert text.count("[92.95 ±0.0]") == text.count("[94.42 ±0.1]") == text.count("dev scores") == 1
 
 

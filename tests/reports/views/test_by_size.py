@@ -184,7 +184,7 @@ def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> N
     assert VIEW.frame(found)["seen"].to_list() == [False, True, True, False]
     (table,) = VIEW.tables(found)
     assert table.columns == [f"{low - 1}", f"{low} (seen)", f"{high} (seen)", f"{high + 1}"]
-    assert f"(seen): the training split has length {low}–{high}." in table.notes
+    assert f"Training data: length {low}–{high} (seen)." in table.notes
     assert by_size.panels(found)[0].seen == (low, high)
 
 
@@ -195,7 +195,7 @@ def test_listed_sizes_leave_gaps(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert [n for n, seen in enumerate(VIEW.frame(found)["seen"], 1) if seen] == [2, 4, 5, 6, 9]
     (table,) = VIEW.tables(found)
-    assert "(seen): the training split has length 2, 4–6, 9." in table.notes
+    assert "Training data: length 2, 4–6, 9 (seen)." in table.notes
     assert by_size.bins([1, 2, 3, 4], by_size.Seen(2, 4, (2, 4)), 3) == {n: (n, n) for n in (1, 2, 3, 4)}
 
 

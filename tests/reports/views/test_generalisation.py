@@ -9,8 +9,10 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import stats
+from ape_cli.reports.palette import looks
 from ape_cli.reports.views import Options, generalisation
 from tests.conftest import registry_of
+from tests.figures import words
 from tests.reports.views.test_by_size import put
 
 VIEW = generalisation.Generalisation()
@@ -60,6 +62,19 @@ def test_two_kinds_of_intervals(tmp_path: Path) -> None:
     assert (exact["low_over_rows"], exact["high_over_rows"]) == pytest.approx(stats.wilson(0.625, 40))  # not of 80
     assert exact["low_over_rows"] == pytest.approx(0.4703, abs=1e-3)
     assert tokens["low_over_rows"] is None
+
+
+def test_two_seeds_have_no_band(tmp_path: Path) -> None:
+    """Their interval is 12.7 times as wide as their standard error."""
+    for seeds, drawn in ((2, False), (3, True)):
+        for seed in range(seeds):
+            put(tmp_path / str(seeds), "rope", {"far": {5: (40, 40), 10: (20 + seed, 40)}}, seed, **DATA)
+        plot = VIEW.plot(VIEW.read(registry_of(tmp_path / str(seeds)), Options()), Options())
+        assert plot is not None
+        assert plot.draw is not None
+        legend = words(plot.draw("score", looks(plot.rows)))
+        assert ("95% interval over seeds" in legend) == drawn
+        assert "95% interval over inputs" in legend
 
 
 def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
