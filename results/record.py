@@ -177,7 +177,13 @@ def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path
     their text, and only their parts change.
     """
     snippets = {path.stem: queries.render(path.read_text("utf-8")) for path in (TEMPLATES / "parts").iterdir()}
-    parts = made | {name: by_task(made[name]) for name in WIDE} | snippets | cost_tables() | {"sweeps": sweeps(counts), "floors": floor_table()}
+    parts = (
+        made
+        | {name: by_task(made[name]) for name in WIDE}
+        | snippets
+        | cost_tables()
+        | {"sweeps": sweeps(counts), "floors": floor_table()}
+    )
     texts = {path: filled(path.read_text(encoding="utf-8"), parts) for path in IN_PLACE}
     for path in sorted(TEMPLATES.glob("*.md")):
         if path.stem in ABOUT.keys() - counts.keys():
