@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -71,7 +74,7 @@ def test_each_table_and_figure_is_on_a_page_or_named_there() -> None:
     tables = [path.name for path in (record.RESULTS / "tables").glob("*.md")]
     assert [name for name in tables if f"<!-- {name} -->" not in text and f"`results/tables/{name}`" not in text] == []
     figures = [path.name for path in record.FINDINGS.iterdir()]
-    assert [name for name in figures if f"](../docs/results/plots/findings/{name})" not in PAGES["README"]] == []
+    assert [name for name in figures if f"plots/findings/{name})" not in text] == []
 
 
 def test_numbers_in_a_template_are_published_or_settings() -> None:
@@ -93,3 +96,37 @@ def test_numbers_in_a_template_are_published_or_settings() -> None:
     }
     assert found == set()
     assert sum(len(queries.QUERY.findall(text)) for text in TEMPLATES.values()) > 400
+
+
+def test_the_ten_sentences_are_short() -> None:
+    """Each has at most 35 words and four numbers, also those in brackets. Names such as `2a` are not numbers."""
+    part = PAGES["README"].partition("## In ten sentences")[2].partition("##")[0]
+    sentences = re.findall(r"^\d+\. (.*?)(?=^\d+\. |\Z)", part, flags=re.M | re.S)
+    assert len(sentences) == 10
+    for sentence in sentences:
+        assert len(sentence.split()) <= 35, sentence
+        assert len(re.findall(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)", sentence)) <= 4, sentence
+
+
+def test_cells_of_tables_are_short() -> None:
+    """On the page with advice, and no table of a page has more than eight columns of scores."""
+    rows = [line for line in PAGES["which-encoding"].splitlines() if line.startswith("|")]
+    assert max(len(cell.split()) for row in rows for cell in row.split("|")) <= 12
+    for page in ("table2", "table2-medium"):
+        assert max(line.count("|") for line in PAGES[page].splitlines() if line.startswith("|")) <= 9
+
+
+def test_a_page_has_one_name() -> None:
+    """Its title in the menu is how its heading begins, and no two entries have the same title."""
+    project = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+
+    def entries(nav: list[Any]) -> Iterator[tuple[str, str]]:
+        for entry in nav:
+            for title, inner in entry.items() if isinstance(entry, dict) else ():
+                yield from entries(inner) if isinstance(inner, list) else [(title, inner)]
+
+    found = dict(entries(project["nav"]))
+    assert len(found) == len(list(entries(project["nav"])))
+    for title, page in found.items():
+        heading = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("\n")[0].replace("`", "")
+        assert heading.startswith(f"# {title}") or page.startswith(("index.md", "changelog.md", "reference/")), page

@@ -63,6 +63,11 @@ def test_tree_tasks() -> None:
         assert ahead("tree-ops/breadth", FLAT[1:], [OWN], METRICS[1], preset)
 
 
+def test_the_order_of_a_copy() -> None:
+    """It is worth nothing to the encodings of trees."""
+    assert all(abs(tables.same_order("tree-copy", scheme)) < 0.05 for scheme in ("tree", OWN))
+
+
 def test_the_metric() -> None:
     """On `tree-ops/breadth` at `small`, the metrics put different schemes first."""
     tokens, whole = ({s: of("tree-ops/breadth", s).mean for s in SCHEMES} for of in (small, small.exact))

@@ -19,11 +19,11 @@ _BASES = (Words, Trees, Grids)  # their files say how sources are drawn
 PICTURES = Path(__file__).parents[1] / "docs" / "explanation" / "gallery"
 OF_TASKS = """
 A task generates the sources and the targets of a dataset: `ape gen TASK`. Each task is a single file in
-`ape_cli/tasks/`. [Tasks](../explanation/tasks.md) explains what they test and how hard they are.
+`ape_cli/tasks/`. [Tasks compared](../explanation/tasks.md) explains what they test and how hard they are.
 """
 OF_SCHEMES = """
 A scheme encodes positions: `ape train --scheme NAME`. Each scheme is a single file in `ape_cli/position/`.
-[Which scheme is which](../explanation/schemes.md) compares them, `ape schemes` lists them in a terminal, and the
+[Schemes compared](../explanation/schemes.md) says how they differ, `ape schemes` lists them in a terminal, and the
 [gallery](../explanation/gallery.md) shows their scores.
 """
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ape_cli.core.errors import DataError
-from ape_cli.runs.registry import Registry
+from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.sweep.stages import Stages
 from results.figures import rows, sweeps
 from results.figures.forest import Finding, picture
 from results.figures.scores import Scores
+from results.numbers import AGAIN
 
 
 def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Finding]:
@@ -23,7 +24,8 @@ def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Findi
     named = (rows.sinusoidal, rows.order, rows.locality, rows.metric, rows.bound, rows.images)
     made = {make.__name__: make(scores) for make in named}
     made |= {make.__name__: make(registry) for make in (sweeps.ingredients, sweeps.init, sweeps.extraction)}
-    made |= {make.__name__: make(registry, plans) for make in (sweeps.structure, sweeps.beyond)}
+    made |= {make.__name__: make(registry, plans) for make in (sweeps.structure, sweeps.longer, sweeps.deeper)}
+    made["larger"] = sweeps.larger(open_registry(AGAIN))
     return {name: drawable for name, finding in made.items() if (drawable := _drawable(finding))}
 
 

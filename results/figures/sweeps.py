@@ -16,6 +16,7 @@ from results import starts, worth
 from results.figures.forest import Block, Cell, Finding, Row
 from results.figures.scores import FLAT, NAMES, TASKS, TREE, Scores, Seeds, cells, differences, finished
 
+UNSEEN = "Exact match in %, preset small: the mean over the unseen sizes, which count equally"
 SWEEPS = ("table2-medium", "trees", "tasks", "length", "depth")  # whose plans say which runs to compare
 PARTS = "tree-ops-extract-inner"
 EXTRACTION = {  # the rows of `extraction.toml`: scheme, dataset and steps
@@ -115,42 +116,50 @@ def init(registry: Registry) -> Finding:
     return Finding(blocks, foot, differences=True)
 
 
-def beyond(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
-    """Exact match beyond the training sizes, with the learning rates that validation scores chose."""
-    blocks = []
-    for sweep in ("length", "depth"):
-        if sweep in plans:
-            blocks += _unseen(sweep, registry.only(finished(plans[sweep])))
-    foot = (
-        "Exact match in %, preset small, learning rates tuned: the mean over the unseen sizes, which count equally. On "
-        "modular, the most frequent answer alone gets 47.9."
-    )
-    return Finding(blocks, foot)
+def longer(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
+    """Exact match beyond the training lengths, with the learning rates that validation scores chose."""
+    foot = "On modular, the most frequent answer alone gets 47.9."
+    return Finding(_tuned("length", registry, plans), f"{UNSEEN}, learning rates tuned. {foot}")
 
 
-def _unseen(sweep: str, registry: Registry) -> list[Block]:
-    """The blocks of a sweep: one for each model."""
+def deeper(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
+    """Exact match beyond the training depths, with the learning rates that validation scores chose."""
+    return Finding(_tuned("depth", registry, plans), f"{UNSEEN}, learning rates tuned.")
+
+
+def larger(registry: Registry) -> Finding:
+    """Exact match beyond the training sizes of tables 1 and 2."""
+    return Finding(_unseen("", registry, Options(metric="exact_match")), f"{UNSEEN}.")
+
+
+def _tuned(sweep: str, registry: Registry, plans: Mapping[str, Stages]) -> list[Block]:
+    """The blocks of a sweep with chosen settings. There are none if no run is finished."""
     options = Options(metric="exact_match", best_by="validation")
     try:
-        lines = Generalisation().read(Tuned(registry).runs(options), options)
-    except ApeError:  # no run is finished
+        return _unseen(sweep, Tuned(registry.only(finished(plans[sweep]))).runs(options), options)
+    except (ApeError, KeyError):
         return []
-    exact, by_heading = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
-    largest = exact["largest"].to_list()[0]  # in training: the same for all tasks of a sweep
-    means = over_unseen(exact)
+
+
+def _unseen(sweep: str, registry: Registry, options: Options) -> list[Block]:
+    """The blocks of `length`: one for each model; of `depth`: one; of tables 1 and 2: one for each order."""
+    lines = Generalisation().read(registry, options).filter(metric="exact_match")
+    means, by_heading = over_unseen(lines), dict[str, dict[str, Row]]()
+    limits = {(line["task"], line["order"]): line["largest"] for line in lines.iter_rows(named=True)}
     maximum = max(len(of) for of in means["by_seed"])
     for line in means.iter_rows(named=True):
         if len(line["by_seed"]) < maximum:  # only its learning rates were tried
             continue
+        task, order = line["task"], line["order"]
         settings = dict(part.split("=") for part in line["variant"].split(", ") if part)
-        model = f", {settings.get('model', 'encoder-decoder')}" if sweep == "length" else ""
-        rows = by_heading.setdefault(f"{sweep} above {largest}{model}", {})
+        of = settings.get("model", "encoder-decoder") if sweep == "length" else order if not sweep else ""
+        kind = f"{'depth' if order else 'length'} above {limits[task, order]}" + f", {of}" * bool(of)
+        rows = by_heading.setdefault(kind, {})
         name = line["scheme"] + ", randomised" * ("positions" in settings)
         row = rows.setdefault(name, Row(name, {}, line["scheme"]))
-        column = f"{line['task']}/{line['order']}" if line["order"] else line["task"]
-        cell = Cell.of(100 * of["value"] for of in line["by_seed"])
-        rows[name] = row._replace(cells={**row.cells, column: cell})
-    return [Block(heading, [*by_heading[heading].values()]) for heading in sorted(by_heading)]
+        column = f"{task}/{order}" if sweep and order else task
+        rows[name] = row._replace(cells={**row.cells, column: Cell.of(100 * of["value"] for of in line["by_seed"])})
+    return [Block(heading, [*rows.values()]) for heading, rows in by_heading.items()]
 
 
 def extraction(registry: Registry) -> Finding:

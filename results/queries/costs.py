@@ -32,10 +32,17 @@ def on_a_gpu(scheme: str, column: str) -> float | None:
     return float(own["ms"] / none["ms"]) if own else None
 
 
-def costs(benchmark: str, *schemes: str) -> str:
-    """The costs of a step on a CPU at preset small, and in brackets at the preprint's size."""
-    pairs = [[on_a_cpu(benchmark, s, SHAPES[n], "orthogonal" in s) for n in (2, 0)] for s in schemes]
-    return ", ".join(f"`{s}` {ours:.2f} ({full:.2f})" for s, (ours, full) in zip(schemes, pairs, strict=True))
+def cost_of_advice() -> str:
+    """The table of the page with advice: the schemes that it names, and what they read."""
+    names = {"rope": "reverse", "orthogonal-seq": "reverse", "tree": "", "orthogonal-tree": "", "orthogonal-grid": "—"}
+    lines = ["| encoding | memory | memory, large | time | time, large | time, GPU |", f"|---{'|---:' * 5}|"]
+    for scheme, column in (names | {"orthogonal": "—"}).items():
+        biased = "orthogonal" in scheme
+        ratios = [on_a_cpu(of, scheme, SHAPES[n], biased) for of in ("step_memory", "step") for n in (2, 0)]
+        gpu = on_a_gpu(scheme, column or "tree-rotate/breadth")
+        cells = [*(f"{ratio:.2f}" for ratio in ratios), f"{gpu:.2f}" if gpu else "—"]
+        lines.append(f"| `{scheme}`{', sequences of trees' * (scheme == 'orthogonal')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 CPU_ROWS = (

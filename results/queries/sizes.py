@@ -9,7 +9,7 @@ from statistics import fmean
 from ape_cli.sweep.planning import PlannedTrial
 from results import claims, plans
 from results.claims import Cell
-from results.numbers import AGAIN, Scores, evaluations, runs
+from results.numbers import AGAIN, SCHEMES, Scores, evaluations, runs
 
 
 def chosen_by_size(sweep: str) -> Iterator[tuple[PlannedTrial, list[dict[int, float]]]]:
@@ -56,6 +56,11 @@ def larger(column: str, scheme: str, *sizes: int, metric: str = "exact_match") -
 def deep(task: str, order: str, scheme: str) -> Scores:
     """Exact match on trees of depths 9 and 10, which are unseen in training."""
     return larger(f"{task}/{order}", scheme, 9, 10)
+
+
+def best_deep(task: str, order: str, *but: str) -> float:
+    """The best mean of the schemes of trees without some of them."""
+    return max(deep(task, order, scheme).mean for scheme in SCHEMES if scheme not in but)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from statistics import fmean
 
 from ape_cli.reports import published
@@ -198,3 +199,16 @@ def perplexity_ratios(order: str) -> list[float]:
 def at_depth_6(scheme: str) -> float:
     """The token accuracy at depth 6 in the first picture of the README."""
     return small.by("size", 6, "tree-rotate/breadth-to-depth", scheme, metric="token_accuracy").mean
+
+
+def evidence(
+    columns: Iterable[str], *own: str, others: Iterable[str] = (), preset: Preset = small, metric: str = "exact_match"
+) -> str:
+    """A table of the mean scores of some schemes, and of the best other scheme with its name."""
+    lines = [f"| task | {' | '.join(f'`{s}`' for s in own)} | best of the others |", f"|---{'|---:' * (len(own) + 1)}|"]
+    for column in columns:
+        means = {s: preset(column, s, "", metric).mean for s in (*own, *(others or preset.schemes(column) - {*own}))}
+        best = max(sorted(means.keys() - {*own}), key=means.__getitem__)
+        cells = [*(f"{means[scheme]:.1f}" for scheme in own), f"{means[best]:.1f} (`{best}`)"]
+        lines.append(f"| `{column}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
