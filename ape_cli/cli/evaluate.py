@@ -33,9 +33,6 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.storage.paths import StoragePath
 
 
-_CLASS = "most frequent class"  # the only baseline for images
-
-
 @dataclass(frozen=True)
 class EvaluationOptions:
     """What is measured, and how."""
@@ -162,8 +159,7 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     for data in (data for data in on if data.plan.rows["train"]):
         try:
             with slow_step(f"computing the baselines of {data.name}"):
-                baselines = count_baselines(data, split)
-            scores[data.fingerprint] = baselines.counted or {_CLASS: {"token_accuracy": baselines.constant_guess}}
+                scores[data.fingerprint] = count_baselines(data, split).scores
         except ApeError as error:  # for example, the training split is damaged
             print_note(f"{data.name}: no baselines, {error.summary}")
     return scores
@@ -175,8 +171,8 @@ def _print_baselines(on: Collection[Dataset], split: str, *, several: bool) -> N
     for data in (data for data in on if data.fingerprint in counted):
         before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
-            guess = scores[_CLASS]["token_accuracy"]
-            print_result(f"{before}accuracy of always answering the most frequent class: {guess:.2%}")
+            ((usual, guess),) = scores.items()
+            print_result(f"{before}accuracy of always answering the {usual}: {guess['token_accuracy']:.2%}")
         else:
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
             print_result(f"{before}baselines counted on the training split; the end of a target is given")

@@ -330,11 +330,13 @@ def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> 
 
 def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
     """The scores to compare a run with, and whose they are."""
-    config = record.config
-    yield comparison.constant_guess, f"always the most frequent {'class' if config.modality == 'image' else 'symbol'}"
-    if comparison.counted:
-        scores = {name: score["token_accuracy"] for name, score in comparison.counted.items()}
-        best = max(scores, key=lambda name: scores[name])
+    from ape_cli.evaluation.count_baselines import MOST_FREQUENT_CLASS
+
+    scores = {name: score["token_accuracy"] for name, score in comparison.counted.items()}
+    usual, *rules = scores or [MOST_FREQUENT_CLASS]
+    yield scores.get(usual, comparison.constant_guess), f"always the {usual}"
+    if rules:
+        best = max(rules, key=lambda name: scores[name])
         yield scores[best], f"the best simple rule ({best})"
-    if comparison.none is not None and config.scheme != "none":
+    if comparison.none is not None and record.config.scheme != "none":
         yield comparison.none, "the same model without positions (scheme none)"

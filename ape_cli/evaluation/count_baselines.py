@@ -37,6 +37,7 @@ from ape_cli.storage import files
 from ape_cli.structure import Seq, Tree
 
 _ROWS = 4096  # that are counted at once, which bounds the memory
+MOST_FREQUENT_CLASS = "most frequent class"  # the only baseline for images
 _USUAL, _REPEATED, _OF_SOURCE = "most frequent answer", "repeated answer", "most frequent symbol of the source"
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Scores = dict[Annotated[str, Field(pattern="^(token_accuracy|exact_match)$")], _Share]
@@ -53,6 +54,13 @@ class Baselines(Frozen):
     fingerprint: str
     constant_guess: _Share
     counted: dict[str, Annotated[_Scores, Field(min_length=2)]]
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The scores of each baseline by its name, also for images. Always the most frequent answer is the first."""
+        return self.counted or {
+            MOST_FREQUENT_CLASS: dict.fromkeys(("token_accuracy", "exact_match"), self.constant_guess)
+        }
 
 
 def count_baselines(data: Dataset, split: str) -> Baselines:

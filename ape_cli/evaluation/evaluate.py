@@ -30,6 +30,7 @@ from ape_cli.core.errors import LEFT_OUT, ApeError, DataError, RunError, UsageEr
 from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.manifest import DatasetPlan
+from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.evaluation.metrics import MetricSums, greedy, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import check_decoding
@@ -86,6 +87,7 @@ def evaluate(
         **({} if data.data.plan.rows["train"] else {"test_only": True}),
         **({"own_files": code} if code else {}),
         **_plan(data.data, record),
+        **_baselines(data.data, record, split, decode),
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
@@ -111,6 +113,14 @@ def _code(record: RunRecord, data: Dataset, decode: str) -> tuple[dict[str, str]
         code |= {task: digest} if (digest := plugins.digest(tasks.load(data.task))) else {}
         then |= {task: data.plan.code} if data.plan.code else {}
     return code, [part for part, digest in then.items() if code.get(part) != digest]
+
+
+def _baselines(data: Dataset, record: RunRecord, split: str, decode: str) -> dict[str, Any]:
+    """The field `baselines` of an evaluation, empty unless a report shows it beside the score."""
+    if decode == "teacher" and data.fingerprint == record.dataset.fingerprint:
+        with suppress(ApeError):  # for example, a shard of the training split is damaged
+            return {"baselines": count_baselines(data, split).scores}
+    return {}
 
 
 def _plan(data: Dataset, record: RunRecord) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def lines(registry: Registry, options: Options) -> pl.DataFrame:
     if options.against is not None:
         tasks = [task_of(line) for line in aggregated.iter_rows(named=True)]
         aggregated = published.beside(aggregated, tasks, options.against)
-    return baselines.beside(aggregated, evaluation_tables(registry, options.split).trained)
+    return baselines.beside(aggregated, evaluation_tables(registry, options.split).baselines)
 
 
 OVER_ROWS = ("low_over_rows", "high_over_rows")

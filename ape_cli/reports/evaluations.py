@@ -194,6 +194,7 @@ class EvaluationTables(NamedTuple):
     # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only` and `of_images`
     about: pl.DataFrame
     parts: dict[str, pl.DataFrame]  # by `size` and by `op`: a line for each number and part, with counts and metrics
+    baselines: dict[tuple[str, str], dict[str, dict[str, float]]]  # scores without a model, by training data and split
     trained: dict[str, DatasetRecord]  # the description of the training data in run.json, by its fingerprint
     settings: dict[RowKey, Settings]
     plans: dict[tuple[str, str], list[dict[str, Any]]]  # what datasets were drawn from, by training and evaluated data
@@ -252,6 +253,7 @@ def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTable
     """Read all evaluations."""
     about, trained, settings = list[dict[str, Any]](), dict[str, DatasetRecord](), dict[RowKey, Settings]()
     plans: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    baselines: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     schemas: dict[str, Any] = {"size": _PART | {"size": pl.Int64}, "op": _PART | {"op": pl.String}}
     parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in schemas[part]} for part in schemas}
     for run, evaluation in evaluated(registry, split):
@@ -259,6 +261,8 @@ def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTable
         settings[run.key] = run.settings
         more: dict[str, Any] = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
         more |= {"test_only": evaluation.get("test_only", False), "of_images": run.record.dataset.image is not None}
+        if "baselines" in evaluation:
+            baselines[evaluation["fingerprint"], evaluation["split"]] = evaluation["baselines"]
         if plan := evaluation.get("plan"):
             of_data = plans.setdefault((run.record.dataset.fingerprint, evaluation["fingerprint"]), [])
             of_data += [plan] if plan not in of_data else []
@@ -270,7 +274,7 @@ def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTable
         about.append(run.columns | evaluation["overall"] | more)
     frame = pl.DataFrame(about, schema=_ABOUT | _OVERALL, orient="row").with_row_index("number")
     of_parts = {part: pl.DataFrame(lists, schemas[part]) for part, lists in parts.items()}
-    return EvaluationTables(frame, of_parts, trained, settings, plans)
+    return EvaluationTables(frame, of_parts, baselines, trained, settings, plans)
 
 
 def scores(registry: Registry, split: str | None = None) -> Values:

@@ -179,6 +179,8 @@ class Evaluation(TypedDict):
     rows: Annotated[int, Field(ge=1, lt=2**53)]
     own_files: NotRequired[dict[str, str]]  # SHA-256 of the code of parts that are not of ape, also of the task
     test_only: NotRequired[bool]  # True if the dataset has no training rows: it is for tests at other sizes
+    # with teacher forcing on the training data: scores without a model, first of always giving the most frequent answer
+    baselines: NotRequired[dict[str, dict[str, float]]]
     plan: NotRequired[DrawnFrom]  # if it is not the training data, or its task is a user's own; reports draw rows again
     overall: Metrics
     by_size: Many[SizeMetrics]

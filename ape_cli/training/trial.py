@@ -19,7 +19,6 @@ from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.spec import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.models import factory
@@ -241,8 +240,5 @@ def _evaluations(
                 with slow_step(f"evaluating on {rows:,} test rows of {tested.name}, {decode} decoding"):
                     on = experiment if tested is data else tested
                     evaluation = evaluate.evaluate(run, on, split="test", decode=decode, **options)
-                if tested is data:
-                    with suppress(ApeError):  # for example, a shard of the training split is damaged
-                        count_baselines(data, "test")  # and store them, for reports
             evaluations += [] if evaluation is None else [evaluation]
     return evaluations

@@ -30,9 +30,10 @@ def test_the_end_has_scores_to_compare_with(here: Path) -> None:
     baselines = count_baselines(open_dataset("datasets/copy-tiny"), "test")
     guess, counted, score = baselines.constant_guess, baselines.counted, found["test"]["overall"]["token_accuracy"]
     assert found["baselines"] == {"constant_guess": guess, "counted": counted, "none": score}
+    assert found["test"]["baselines"] == counted
     best = max(counted, key=lambda name: counted[name]["token_accuracy"])
     assert ape(*first)[0].partition("compare its test token accuracy with\n")[2].splitlines() == [
-        f"  {guess:7.2%}  always the most frequent symbol",
+        f"  {counted['most frequent answer']['token_accuracy']:7.2%}  always the most frequent answer",
         f"  {counted[best]['token_accuracy']:7.2%}  the best simple rule ({best})",
         f"  {score:7.2%}  the same model without positions (scheme none)",
     ]

@@ -1,4 +1,4 @@
-"""Rows for what is reached without a model: from the file in the folder of the dataset, if it is there."""
+"""Rows for what is reached without a model, which evaluations store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.registered import put_evaluation
 from tests.reports.test_aggregation import add, tables_of
 
 COUNTED = {
@@ -15,10 +16,11 @@ COUNTED = {
 }
 
 
-def put(fingerprint: str = "f" * 64, name: str = "reverse-small", **fields: Any) -> None:
-    path = Path("datasets") / name / "baselines" / "test.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"fingerprint": fingerprint, "constant_guess": 0.2, "counted": COUNTED} | fields))
+def evaluated(baselines: dict[str, dict[str, float]], **run: Any) -> None:
+    """Registers a run whose evaluation has baselines."""
+    folder = add(Path("results"), "rope", 0.9, **run)
+    (file,) = (folder / "eval").iterdir()
+    put_evaluation(folder, json.loads(file.read_text()) | {"baselines": baselines})
 
 
 def foot(**options: Any) -> list[tuple[str, list[str]]]:
@@ -28,25 +30,20 @@ def foot(**options: Any) -> list[tuple[str, list[str]]]:
 
 
 def test_chance_and_the_best_rule(here: Path) -> None:
-    add(Path("results"), "rope", 0.9)
-    assert foot() == []
-    put()
+    evaluated(COUNTED)
     assert foot() == [("chance", ["25.00"]), ("simple rule", ["50.00"])]
     assert foot(metric="exact_match") == [("chance", ["0.00"]), ("simple rule", ["12.50"])]
     assert foot(metric="cross_entropy") == []
 
 
 def test_images_have_no_rule(here: Path) -> None:
-    add(Path("results"), "rope", 0.9, source="digits")
-    put(name="images-digits", counted={})
+    evaluated({"most frequent class": {"token_accuracy": 0.2, "exact_match": 0.2}}, source="digits")
     assert foot() == [("chance", ["20.00"])]
 
 
-def test_counts_of_another_dataset_are_not_shown(here: Path) -> None:
-    """A dataset that was generated again has another fingerprint. Only one of two columns has its own."""
+def test_evaluations_of_earlier_versions_have_none(here: Path) -> None:
+    """Only one of two columns has its own."""
     add(Path("results"), "rope", 0.9)
-    add(Path("results"), "rope", 0.9, task="copy", name="copy-small", fingerprint="a" * 64)
-    put(fingerprint="b" * 64)
     assert foot() == []
-    put(fingerprint="a" * 64, name="copy-small")
+    evaluated(COUNTED, task="copy", name="copy-small", fingerprint="a" * 64)
     assert foot()[0] == ("chance", ["25.00", "—"])
