@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from tests.conftest import ape, load_file
+from tests.conftest import ape
 from tests.test_docs import PAGES, ROOT, commands_of
 
 PAGE = PAGES["docs/guides/reports.md"]
-TOOL = load_file(ROOT / "tools" / "report_pictures.py")
+TOOL = report_pictures
 TABLES = re.findall(r"```sh\n([^`]*)\n```\n\n\| ", PAGE)  # the commands whose output is a table
 
 
