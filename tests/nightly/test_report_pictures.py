@@ -8,16 +8,16 @@ import pytest
 
 from tests.conftest import ape
 from tests.test_docs import PAGES, ROOT, commands_of
+from tools import report_pictures
 
 PAGE = PAGES["docs/guides/reports.md"]
-TOOL = report_pictures
 TABLES = re.findall(r"```sh\n([^`]*)\n```\n\n\| ", PAGE)  # the commands whose output is a table
 
 
 def test_the_pictures_are_those_of_the_committed_runs() -> None:
     """If this fails, run `make docs` and commit the pictures."""
-    for name, svg in TOOL.drawn().items():
-        assert (TOOL.PICTURES / name).read_text("utf-8") == svg, name
+    for name, svg in report_pictures.drawn().items():
+        assert (report_pictures.PICTURES / name).read_text("utf-8") == svg, name
 
 
 @pytest.mark.parametrize("command", TABLES)
