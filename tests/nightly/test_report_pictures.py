@@ -25,5 +25,5 @@ def test_a_table_is_what_the_command_prints(command: str, monkeypatch: pytest.Mo
     table = PAGE.split(f"{command}\n```\n\n")[1].split("\n\n")[0]
     (words,) = commands_of(f"```sh\n{command}\n```")
     monkeypatch.chdir(ROOT)
-    printed, _ = ape(*words, *TOOL.RUNS, "--format", "markdown")
+    printed, _ = ape(*words, *report_pictures.RUNS, "--format", "markdown")
     assert f"\n\n{table}\n\n" in printed
