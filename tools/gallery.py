@@ -26,16 +26,16 @@ TEXT = """# Gallery of all schemes
 
 Each picture shows what a scheme alone contributes to attention, without training. The curve is the mean score by
 offset, and the band is the range over heads. In the heat map, rows are queries and columns are keys. For trees and
-grids, one query is marked with a thick circle, and every other node shows its score as a key. White means a score of 0.
-Click a picture to open it.
+grids, one query is marked with a thick circle, and every other node shows its score as a key. White means a score of 0
+(black on a dark page). Click a picture to open it.
 
 A score is a *share of the content's logit* for schemes that multiply queries and keys, and a number *added to the
 logit* for the others. [Draw an encoding](../guides/draw.md#what-a-score-is) defines both. Schemes with weights are
 shown at initialisation. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their pictures
 show no pattern before training; `ape draw --run RUN --view training` shows a run of yours before and after.
 
-`shear` and `xpos` act only in causal attention, so later keys have no score. If scores depend on the
-content of tokens, positions alone do not determine them, so these schemes have no picture: {without}.
+`shear` and `xpos` act only in causal attention, so later keys have no score. These schemes have no picture, because their
+scores depend on the content of tokens: {without}.
 """
 
 
