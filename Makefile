@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 SAY_INSTALL := echo 'Installing into $(VENV). PyTorch and the other packages are large, so this takes some minutes.'
 
-.PHONY: install test test-all lint check-types pytest durations mistakes mutants fuzz kill bench record docs notebooks demo clean
+.PHONY: install test test-all lint format check-types pytest durations mistakes mutants fuzz kill bench record docs notebooks demo clean
 
 install: $(VENV)/.test
 
@@ -41,8 +41,11 @@ test-all: $(VENV)/.dev lint check-types
 		--group $(word 1,$(subst /, ,$(SHARD))) --splitting-algorithm least_duration)
 
 lint: install
-	$(BIN)/ruff format --check .
+	@$(BIN)/ruff format --check . || { echo 'Run `make format`, which formats these files.'; exit 1; }
 	$(BIN)/ruff check .
+
+format: install
+	$(BIN)/ruff format .
 
 check-types: install
 	$(BIN)/mypy --num-workers 2
@@ -89,12 +92,9 @@ bench: install
 record: install
 	$(BIN)/python -m results.record
 
-# Builds the documentation site into site/, after it has written the reference pages and tables, and drawn its pictures.
+# Writes the generated pages and pictures, and builds the documentation site into site/.
 docs: $(VENV)/.docs
-	$(BIN)/python -m tools.reference
-	$(BIN)/python tools/gallery.py
-	$(BIN)/python tools/algebra.py
-	$(BIN)/python tools/report_pictures.py
+	$(BIN)/python -m tools.pages
 	$(BIN)/python -m zensical build --strict --clean
 
 # Runs the notebooks in examples/ and stores their outputs in them.

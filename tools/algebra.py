@@ -1,9 +1,8 @@
-"""Write the tables of `docs/explanation/algebra.md`, and draw its figure, `docs/explanation/algebra.svg`.
+"""The tables of `docs/explanation/algebra.md`, and its figure, `docs/explanation/algebra.svg`.
 
-`make docs` runs this file before it builds the site. The tables are what `ape schemes --algebra` measures, between
-comments that name them; the text around them is written by hand. Page and figure are committed, and tests compare them
-with new ones. Errors that are within the limit are not printed, and eigenvalues are rounded before they are drawn,
-because their last digits depend on the machine.
+The tables are what `ape schemes --algebra` measures, between comments that name them. The text around them is written
+by hand. Errors within the limit are not printed, and eigenvalues are rounded before they are drawn, because their last
+digits depend on the machine.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from ape_cli.cli.lists import COMPARED, algebra_rows
 from ape_cli.evaluation import algebra
 from ape_cli.reports.palette import INK, SCORES, drawing
 from ape_cli.reports.plots import encode
-from ape_cli.storage import files
+from tools.markdown_text import table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
-PAGE, FIGURE = "algebra.md", "algebra.svg"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "algebra.md"
+FIGURE = PAGE.with_suffix(".svg")
 END = "<!-- end -->"
 PANELS = [  # scheme, structure, number of steps
     ("rope", "seq", 1),
@@ -126,20 +125,19 @@ def groups(names: str) -> str:
     return re.sub(r"\$([ZN])", r"$\\mathbb{\1}", names)
 
 
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def written(page: str) -> str:
+def page() -> str:
     """The text of the page with new tables."""
     made = tables()
 
     def renewed(mark: re.Match[str]) -> str:
         return f"{mark['begin']}\n\n{made[mark['name']]}\n\n{END}"
 
-    return re.sub(rf"(?P<begin><!-- tools/algebra.py: (?P<name>[^>]*) -->)\n.*?{END}", renewed, page, flags=re.S)
+    return re.sub(
+        rf"(?P<begin><!-- tools/algebra.py: (?P<name>[^>]*) -->)\n.*?{END}",
+        renewed,
+        PAGE.read_text("utf-8"),
+        flags=re.S,
+    )
 
 
 def draw() -> bytes:
@@ -196,14 +194,3 @@ def panel(axes: Axes, representation: algebra.Representation, steps: int) -> Non
         f"{representation.scheme}, {representation.structure}{'' if steps == 1 else f', {steps} steps'}", fontsize=7.5
     )
     axes.set_xlabel(parts if representation.holds else f"{parts}; the law fails", fontsize=7)
-
-
-def main() -> None:
-    """Write the tables and the figure."""
-    page = (PAGES_OF / PAGE).read_text(encoding="utf-8")
-    files.write_text(PAGES_OF / PAGE, written(page))
-    files.write_bytes(PAGES_OF / FIGURE, draw())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,6 @@
-"""Draw the gallery: `docs/explanation/gallery.md`, and a picture of every scheme in `docs/explanation/gallery/`.
+"""The gallery: `docs/explanation/gallery.md`, and a picture of every scheme in `docs/explanation/gallery/`.
 
-`make docs` runs this file before it builds the site. The page and the pictures are committed, and a test compares them
-with new ones. The content of a picture depends on the versions of matplotlib and Pillow, which `constraints.txt`
-therefore pins.
+The content of a picture depends on the versions of matplotlib and Pillow, which `constraints.txt` therefore pins.
 """
 
 from __future__ import annotations
@@ -14,10 +12,10 @@ from ape_cli.cli.draw import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import load
 from ape_cli.reports.pictures._figure import encoded
 from ape_cli.reports.pictures._places import sizes_of
-from ape_cli.storage import files
 from ape_cli.structure import parse_structure
 
-PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "gallery.md"
+FOLDER = PAGE.with_suffix("")
 VIEW = "overview"
 SIZES = {"length": 24, "depth": 3, "side": 5}  # small, so that the files are small
 STRUCTURES = {"orthogonal": "seq*tree(2)"}  # where the scheme's own structure is that of another scheme
@@ -28,17 +26,16 @@ TEXT = """# Gallery of all schemes
 
 Each picture shows what a scheme alone contributes to attention, without training. The curve is the mean score by
 offset, and the band is the range over heads. In the heat map, rows are queries and columns are keys. For trees and
-grids, one query is marked with a thick circle, and every other node shows its score as a key. White means a score of 0.
-Click a picture to open it.
+grids, one query is marked with a thick circle, and every other node shows its score as a key. White means a score of 0
+(black on a dark page). Click a picture to open it.
 
 A score is a *share of the content's logit* for schemes that multiply queries and keys, and a number *added to the
 logit* for the others. [Draw an encoding](../guides/draw.md#what-a-score-is) defines both. Schemes with weights are
 shown at initialisation. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their pictures
 show no pattern before training; `ape draw --run RUN --view training` shows a run of yours before and after.
 
-`shear` and `xpos` act only in causal attention, so later keys have no score. The scores of `contextual`, `forget`,
-`path`, `pope` and `selective-rope` depend on the content of tokens. Positions alone do not determine them, so they have
-no picture.
+`shear` and `xpos` act only in causal attention, so later keys have no score. These schemes have no picture, because their
+scores depend on the content of tokens: {without}.
 """
 
 
@@ -64,19 +61,19 @@ def pictures() -> dict[str, tuple[str, str | None]]:
     return by_file
 
 
-def draw(picture: str) -> None:
-    """Write a picture."""
+def draw(picture: str) -> bytes:
+    """The content of a picture's file."""
     name, setting = pictures()[picture]
     structure, sizes = structure_of(name)
     options = SchemeOptions(structure=structure, settings=[setting] if setting else None)
     material = of_scheme(name, options, Places(**sizes))
-    drawn = encoded(material.title, load(VIEW).panels(material), "svg")
-    files.write_bytes(PAGES_OF / "gallery" / f"{picture}.svg", drawn)
+    return encoded(material.title, load(VIEW).panels(material), "svg")
 
 
-def write_page() -> None:
-    """Write the page, which has the command of each picture."""
-    parts = [TEXT]
+def page() -> str:
+    """The text of the page, with the command of each picture."""
+    without = (f"`{name}`" for name in position.names() if name not in drawable())
+    parts = [TEXT.format(without=", ".join(without))]
     for file, (name, setting) in pictures().items():
         structure, sizes = structure_of(name)
         command = ["ape draw", name, *([f"--structure '{structure}'"] if structure else [])]
@@ -86,15 +83,4 @@ def write_page() -> None:
         title = f"{name} ({setting})" if setting else name
         picture = f"[![Scores of {title}](gallery/{file}.svg)](gallery/{file}.svg)"
         parts.append(f"## {title}\n\n{about}\n\n{picture}\n\n```text\n{' '.join(command)}\n```\n")
-    files.write_text(PAGES_OF / "gallery.md", "\n".join(parts))
-
-
-def main() -> None:
-    """Write the page and all pictures."""
-    write_page()
-    for picture in pictures():
-        draw(picture)
-
-
-if __name__ == "__main__":
-    main()
+    return "\n".join(parts)

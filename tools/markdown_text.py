@@ -20,8 +20,12 @@ def page(title: str, *parts: str) -> str:
 
 def table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
     """A table of Markdown. Bars in cells are escaped."""
-    lines = [heads, ["---"] * len(heads), *(list(row) for row in rows)]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+    return "\n".join(map(row, [heads, ["---"] * len(heads), *rows]))
+
+
+def row(cells: Iterable[str]) -> str:
+    """A row of a table of Markdown."""
+    return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
 def _cell(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from ape_cli import attention, position, tasks
@@ -13,10 +13,10 @@ from ape_cli.data import position_maps
 from ape_cli.tasks._grids import Grids
 from ape_cli.tasks._trees import Trees
 from ape_cli.tasks._words import Words
-from tools.markdown_text import code, option_table, page, prose, table
+from tools import gallery
+from tools.markdown_text import code, option_table, page, prose, row, table
 
 _BASES = (Words, Trees, Grids)  # their files say how sources are drawn
-PICTURES = Path(__file__).parents[1] / "docs" / "explanation" / "gallery"
 OF_TASKS = """
 A task generates the sources and the targets of a dataset: `ape gen TASK`. Each task is a single file in
 `ape_cli/tasks/`. [Tasks compared](../explanation/tasks.md) explains what they test and how hard they are.
@@ -72,9 +72,7 @@ def schemes_pages() -> dict[str, str]:
     for name in position.names():
         scheme = position.load(name)
         pages[f"schemes/{name}.md"] = _scheme(name)
-        about = _title(scheme)
-        reads = ", ".join(f"`{pattern}`" for pattern in scheme.structures)
-        rows.append([f"[`{name}`](schemes/{name}.md)", about, reads, scheme.source])
+        rows.append([f"[`{name}`](schemes/{name}.md)", _title(scheme), _reads(scheme), scheme.source])
     listed = table(["scheme", "encoding", "reads", "source"], rows)
     return {"schemes.md": page("Schemes", OF_SCHEMES, listed)} | pages
 
@@ -85,6 +83,11 @@ def _theory(scheme: type[position.Scheme]) -> list[str]:
     named = re.findall(r"`(_(?:powers|branches|operators))\.py`", "\n".join(paragraphs))
     more = [paragraph for name in dict.fromkeys(named) for paragraph in _paragraphs(f"ape_cli.position.{name}")]
     return paragraphs + [paragraph for paragraph in more if not paragraph.startswith(("Source:", "Shapes:"))]
+
+
+def _reads(scheme: type[position.Scheme]) -> str:
+    """The structures that a scheme reads."""
+    return ", ".join(f"`{pattern}`" for pattern in scheme.structures)
 
 
 def _title(part: type) -> str:
@@ -99,14 +102,13 @@ def _scheme(name: str) -> str:
     scheme = position.load(name)
     properties = position.make(name).properties
     claims = {"relative": properties.relative, "learned": properties.learnable, "bounded": properties.bounded}
-    facts = {"Reads": ", ".join(f"`{pattern}`" for pattern in scheme.structures)}
-    facts |= {"Acts on": properties.injection.replace("none", "nothing")}
+    facts = {"Reads": _reads(scheme), "Acts on": properties.injection.replace("none", "nothing")}
     facts |= {"Properties": ", ".join(claim if holds else f"not {claim}" for claim, holds in claims.items())}
     facts |= {"Beyond `max_size`": scheme.beyond} if scheme.beyond else {}
     facts |= {"Locality bias": f"`decay={scheme.default_decay:g}` by default"} if scheme.default_decay != 1 else {}
     facts |= {"Also called": ", ".join(scheme.synonyms)} if scheme.synonyms else {}
     picture = f"../../explanation/gallery/{name}.svg"
-    drawn = f"[![Scores of {name}]({picture})]({picture})" if (PICTURES / f"{name}.svg").exists() else ""
+    drawn = f"[![Scores of {name}]({picture})]({picture})" if name in gallery.drawable() else ""
     options = option_table(position.options(name), scheme.option_help)
     parts = [_title(scheme), _listed(facts), *_theory(scheme), drawn]
     return page(name, *parts, "## Options" if options else "", options)
@@ -117,17 +119,18 @@ def kinds_of_attention() -> dict[str, str]:
     parts = ["`--attention NAME` selects a kind of attention. Each is a single file in `ape_cli/attention/`."]
     for name in attention.names():
         attention_type = attention.load(name)
-        refused = {
-            "bias": attention_type.refuses_bias,
-            "locality bias": attention_type.refuses_decay,
-            "content": attention_type.refuses_content,
-        }
         facts = {"Weights": f"`{attention_type.about}`", "Cost": attention_type.cost}
-        facts |= {f"No {what}": reason for what, reason in refused.items() if reason}
+        facts |= {f"No {what}": reason for what, reason in _refused(attention_type).items()}
         parts += _section(
             name, attention_type, facts, option_table(attention.options(name), attention_type.option_help)
         )
     return {"attention.md": page("Kinds of attention", *parts)}
+
+
+def _refused(kind: type[attention.AttentionType]) -> dict[str, str]:
+    """What a kind of attention does not support, with the reasons."""
+    reasons = {"bias": kind.refuses_bias, "locality bias": kind.refuses_decay, "content": kind.refuses_content}
+    return {what: reason for what, reason in reasons.items() if reason}
 
 
 def maps_of_positions() -> dict[str, str]:
@@ -152,3 +155,16 @@ def _section(name: str, part: Any, facts: dict[str, str], options: str) -> list[
 def _listed(facts: dict[str, str]) -> str:
     """Facts as a list."""
     return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+
+
+def rows() -> dict[str, dict[str, str]]:
+    """The row of each part in the tables of `docs/explanation/`, by page and name, as far as the code describes it."""
+    described: dict[str, tuple[list[str], Callable[[str], tuple[str, str]]]] = {
+        "tasks": (tasks.names(), lambda name: (tasks.load(name).summary, f"[options](../reference/tasks/{name}.md)")),
+        "schemes": (position.names(), lambda name: (_title(position.load(name)), _reads(position.load(name)))),
+        "attention": (
+            attention.names(),
+            lambda name: (f"`{attention.load(name).about}`", ", ".join(_refused(attention.load(name)))),
+        ),
+    }
+    return {of: {name: row([f"`{name}`", *cells(name)]) for name in names} for of, (names, cells) in described.items()}

@@ -1,13 +1,11 @@
 """Write the reference pages that follow from the code: commands, settings, tasks, schemes, attention, formats, Python.
 
-`make docs` runs `python -m tools.reference` before it builds the site. The pages are committed so that they can be read
-without building anything; a test compares them with the code.
+`pages.py` writes them to `docs/reference/`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,26 +193,9 @@ def _columns(schema: Any) -> str:
     return table(["column", "type", "content"], rows)
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """The path of each page under `docs/reference/`, and its text."""
+def pages() -> dict[str, str]:
+    """The text of each page by its path under `docs/reference/`."""
     made = {"commands.md": commands(), "settings.md": settings(), "formats.md": formats()}
     for more in (tasks_pages, schemes_pages, kinds_of_attention, maps_of_positions, sweep_page, python_pages):
         made |= more()
-    for name, text in made.items():
-        yield name, re.sub(r"[ \t]+$", "", text, flags=re.M)
-
-
-def main() -> None:
-    """Write all pages. Pages of parts that no longer exist are removed."""
-    written = dict(pages())
-    for name, text in written.items():
-        path = PAGES_OF / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    for path in PAGES_OF.glob("*/*.md"):
-        if path.relative_to(PAGES_OF).as_posix() not in written:
-            path.unlink()
-
-
-if __name__ == "__main__":
-    main()
+    return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in made.items()}

@@ -1,6 +1,6 @@
 """Draw the pictures of `docs/guides/reports.md` from the committed runs, on light and on dark pages.
 
-`make docs` runs this file before it builds the site. The pictures are those of `ape report --plots` without their
+The pictures are those of `ape report --plots` without their
 white background. On dark pages, text and axes are light. They are committed, and a test compares them with new ones.
 """
 
@@ -48,7 +48,3 @@ def main() -> None:
     """Write the pictures."""
     for name, svg in drawn().items():
         files.write_text(PICTURES / name, svg)
-
-
-if __name__ == "__main__":
-    main()

@@ -70,7 +70,7 @@ def test_permutations_are_found_by_their_entries() -> None:
     assert spectrum_of(torch.stack([cycle, turn(0.5).kron(torch.eye(2))])).kind == "elliptic"  # a mixture
 
 
-# One row of each kind and law; `tests/test_algebra_page.py` measures all schemes.
+# One row of each kind and law; `tests/test_docs.py` measures all schemes.
 # scheme, options, structure, group, kind, law, whether it holds
 MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
     ("none", {}, "seq", "Z", "trivial", "composition", True),

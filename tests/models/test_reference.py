@@ -2,11 +2,14 @@
 
 No hooks, no shared terms, no fused attention: one query, one key, one head at a time, with the
 scheme's mathematics spelled out. What is wired wrongly anywhere (a locality bias that does not reach
-an attention, a mask, a norm, a shift of positions) shows as a difference.
+an attention, a mask, a norm, a shift of positions) shows as a difference. The mathematics of a scheme
+that is not spelled out here is that of its own test file (`DERIVED`).
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +28,24 @@ from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq
 
 D, H, K, IDS = 16, 2, 8, 12
+# The function in tests/position/test_SCHEME.py that derives a hook of the scheme again, without calling the hook.
+DERIVED = {
+    "embed": "embedding(scheme, i), the vector that is added to the token at position i, [D]",
+    "rotate": "operator(scheme, head, i, side), the matrix that multiplies the vector at position i, [K, K]",
+    "bias": "formula(scheme, head, i, j), the number that is added to the logit of a query at i and a key at j",
+    "logits": "scores(scheme, head, module, q, k, y, i, places), the logits of a query q [K] at i and keys k [N, K] at "
+    "these places; `module` is that of the layer, y [N, D] is what the layer reads, and its last row is the query's",
+}
+
+
+def derived(scheme: position.Scheme, hook: str) -> Callable[..., Any]:
+    """The function of the scheme's own test file that derives a hook again."""
+    name = f"test_{scheme.name.replace('-', '_')}"
+    module = f"tests.position.{name}"
+    found = importlib.import_module(module) if importlib.util.find_spec(module) else None
+    function = getattr(found, DERIVED[hook].partition("(")[0], None)
+    assert function, f"write in tests/position/{name}.py: {DERIVED[hook]}"
+    return function
 
 
 def net(name: str, decay: float, dropout: float = 0.0, **options: Any) -> Transformer:
@@ -78,6 +99,8 @@ def operator(scheme: position.Scheme, at: int | list[int], head: int, side: str 
         for i in range(K // 2):
             c, s = (size(scheme, at, i, side) * f(angle(scheme, at, head, i)) for f in (math.cos, math.sin))
             identity[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+    elif scheme.overrides("rotate") and scheme.name != "transformer-xl":
+        return derived(scheme, "rotate")(scheme, head, at, side)
     return identity
 
 
@@ -110,21 +133,6 @@ def size(scheme: position.Scheme, at: int | list[int], pair: int, side: str) -> 
     return ((2 * pair / K + 0.4) / 1.4) ** ((at if side == "query" else -at) / 512)
 
 
-def of_offset(scheme: position.Scheme, offset: int, head: int) -> Tensor | float:
-    """The term of schemes whose term depends only on the offset and the head."""
-    if scheme.name == "alibi":
-        return -abs(offset) * 2 ** (-8 * (head + 1) / H)
-    if scheme.name == "shear":
-        return offset * 2 ** (-8 * (head + 1) / H)
-    if scheme.name == "kerple":
-        r1, r2 = (r[head] for r in scheme.coefficients())
-        return -r1 * (1 + r2 * abs(offset)).log()
-    if scheme.name == "fire":  # no position is above its threshold
-        x = (1 + scheme.c * abs(offset)).log() / ((1 + scheme.c * 512).log() + 1e-6)
-        return scheme.out_w[head] @ (scheme.w * x + scheme.b).clamp(min=0) + scheme.out_b[head]
-    return 0.0
-
-
 def of_nodes(scheme: position.Scheme, at: int, of: int, head: int, place: str) -> Tensor:
     """The term of schemes whose term depends on the steps up and down between two nodes."""
     a, b = path(at), path(of)
@@ -133,8 +141,15 @@ def of_nodes(scheme: position.Scheme, at: int, of: int, head: int, place: str) -
     return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, kind]
 
 
-def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
-    """The term that is added to the score of a query and a key with this offset, after 1/sqrt(K)."""
+def bias(scheme: position.Scheme, q: Tensor, at: Any, of: Any, head: int, place: str) -> Tensor | float:
+    """The term that is added to the score of a query and a key at these positions, after 1/sqrt(K)."""
+    if not scheme.overrides("bias"):
+        return 0.0
+    if scheme.name in ("tree-distance", "tree-path"):
+        return of_nodes(scheme, at, of, head, place)
+    if scheme.name not in ("relative", "t5", "transformer-xl"):
+        return derived(scheme, "bias")(scheme, head, at, of)
+    offset = of - at
     if scheme.name == "relative":
         return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
     # offsets below 8 (16 in the decoder) have their own buckets; keys ahead use those from 16 on, none in the decoder
@@ -142,12 +157,10 @@ def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str)
         assert abs(offset) < (16 if place == "decoder" else 8)
         bucket = 16 + offset if offset > 0 and place != "decoder" else max(0, -offset)
         return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, bucket]
-    if scheme.name == "transformer-xl":
-        angles = [-offset / 10_000 ** (2 * i / D) for i in range(D // 2)]
-        s = torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=torch.float64)
-        r = scheme.project[head] @ s
-        return (q + scheme.v[head]) @ r / K**0.5
-    return of_offset(scheme, offset, head)
+    angles = [-offset / 10_000 ** (2 * i / D) for i in range(D // 2)]
+    s = torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=torch.float64)
+    r = scheme.project[head] @ s
+    return (q + scheme.v[head]) @ r / K**0.5
 
 
 def scores_of_content(
@@ -170,7 +183,9 @@ def scores_of_content(
         below = [math.floor(p) for p in places]
         terms = [q @ e[b] + (p - b) * (q @ (e[b + 1] - e[b])) for p, b in zip(places, below, strict=True)]
         return [product + term / K**0.5 for product, term in zip(products, terms, strict=True)]
-    module = scheme.layers[key]
+    module = scheme.layers[key] if scheme.overrides("layer") else None
+    if scheme.name not in ("selective-rope", "forget", "path"):
+        return list(derived(scheme, "logits")(scheme, head, module, q, k, y, at, of))
     if scheme.name == "selective-rope":
         x = torch.cat([part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in y.chunk(H, dim=-1)], -1)
         phi = torch.stack(convolved(module.convolution, [module.project(token) for token in x]))
@@ -234,18 +249,22 @@ def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: 
                 score = asks @ between @ k[n, part] / K**0.5 if own is None else own[n]
                 score = score * scheme.shape.decay ** steps_between(scheme, at[m], of[n])
                 place = "decoder" if causal else "encoder" if at is of else "cross"
-                offset = 0 if isinstance(at[m], list) else of[n] - at[m]  # no scheme that reads grids has a bias
-                of_pair = scheme.name in ("tree-distance", "tree-path")
-                term = (
-                    of_nodes(scheme, at[m], of[n], h, place) if of_pair else bias(scheme, q[m, part], offset, h, place)
-                )
-                scores.append(score + term)
+                scores.append(score + bias(scheme, q[m, part], at[m], of[n], h, place))
             weights = torch.stack(scores).softmax(0)
             out[m, part] = sum(w * v[n, part] for w, n in zip(weights, seen, strict=True))
     return layer.out(out)
 
 
 Attend = Callable[[Transformer, torch.nn.Module, Tensor, Tensor, list, list, bool], Tensor]
+
+
+def stacked(scheme: position.Scheme, heap: int) -> Tensor:
+    """The vector of a node in the scheme `tree`. -> [D]"""
+    p, x = torch.tanh(scheme.weights), torch.zeros(D, dtype=torch.float64)
+    for j in range(scheme.copies):
+        for s, branch in enumerate(path(heap)[::-1][:3]):
+            x[6 * j + 2 * s + branch] = p[j] ** s * ((1 - p[j] ** 2) * 6 / 2).sqrt()
+    return x
 
 
 def embedded(made: Transformer, ids: list[int], at: list) -> Tensor:
@@ -257,21 +276,18 @@ def embedded(made: Transformer, ids: list[int], at: list) -> Tensor:
             for i in range(D):
                 angle = axes[i // share] / 10_000 ** (2 * (i % share // 2) / share)
                 x[n, i] = x[n, i] + (math.cos(angle) if i % 2 else math.sin(angle))
-    if made.scheme.name in ("learned", "tree-learned"):  # the table of nodes begins with the root, 1
+    elif made.scheme.name in ("learned", "tree-learned"):  # the table of nodes begins with the root, 1
         for n, p in enumerate(at):
             x[n] = x[n] + made.scheme.table[min(p, 3) if made.scheme.name == "learned" else max(p, 1) - 1]
-    if made.scheme.name == "matrix-power":
+    elif made.scheme.name == "matrix-power":
         for n, p in enumerate(at):
             for i in range(0, D, 2):  # a rotation by -p theta^(i/2) maps (0, 1) to (sin, cos)
                 angle = p * 10_000 ** (-i / D)
                 x[n, i], x[n, i + 1] = x[n, i] + math.sin(angle), x[n, i + 1] + math.cos(angle)
-    if made.scheme.name == "tree":
-        p = torch.tanh(made.scheme.weights)
-        for n, heap in enumerate(at):
-            for j in range(made.scheme.copies):
-                for s, branch in enumerate(path(heap)[::-1][:3]):
-                    scale = ((1 - p[j] ** 2) * 6 / 2).sqrt()
-                    x[n, 6 * j + 2 * s + branch] = x[n, 6 * j + 2 * s + branch] + p[j] ** s * scale
+    elif made.scheme.name == "tree":
+        x = x + torch.stack([stacked(made.scheme, heap) for heap in at])
+    elif made.scheme.overrides("embed"):
+        x = x + torch.stack([derived(made.scheme, "embed")(made.scheme, i) for i in at])
     return x
 
 

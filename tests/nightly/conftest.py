@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from tests.test_every_pair import of_tasks
-from tests.test_gallery import gallery
 from tests.test_results_page import counts
 
-__all__ = ["counts", "gallery", "of_tasks"]
+__all__ = ["counts", "of_tasks"]
 
 
 @pytest.fixture(scope="session")

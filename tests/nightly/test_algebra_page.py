@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tests.conftest import load_file
-from tests.test_algebra_page import PAGES, ROOT
+from tools import algebra
 
 
 def test_the_figure_follows_from_measurements() -> None:
-    tool = load_file(ROOT / "tools" / "algebra.py")
-    made = tool.draw()
-    assert made == (PAGES / tool.FIGURE).read_bytes()
+    made = algebra.draw()
+    assert made == algebra.FIGURE.read_bytes()
     assert len(made) < 200_000

@@ -17,6 +17,11 @@ def make(heads: int, **options: Any) -> Alibi:
     return scheme
 
 
+def formula(scheme: position.Scheme, head: int, i: int, j: int) -> float:
+    """The term of a query at i and a key at j, if the number of heads is a power of two."""
+    return -abs(i - j) * 2 ** (-8 * (head + 1) / scheme.shape.heads)
+
+
 def test_slopes_by_hand() -> None:
     assert slopes(8).tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
     assert torch.allclose(slopes(3), 2.0 ** torch.tensor([-8 / 3, -16 / 3, -8], dtype=torch.float64))

@@ -27,6 +27,12 @@ def with_coefficients(kind: str, r1: list[float], r2: list[float]) -> Kerple:
     return scheme
 
 
+def formula(scheme: Kerple, head: int, i: int, j: int) -> torch.Tensor:
+    """The term of a query at i and a key at j, of the logarithmic kernel."""
+    r1, r2 = (r[head] for r in scheme.coefficients())
+    return -r1 * (1 + r2 * abs(i - j)).log()
+
+
 def terms(
     scheme: Kerple, queries: list[int], keys: list[int], causal: tuple[bool, bool] = (True, True)
 ) -> torch.Tensor:

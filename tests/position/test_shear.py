@@ -17,6 +17,11 @@ def make(heads: int = H) -> Shear:
     return scheme
 
 
+def formula(scheme: position.Scheme, head: int, i: int, j: int) -> float:
+    """The term of a query at i and a key at j, if the number of heads is a power of two."""
+    return (j - i) * 2 ** (-8 * (head + 1) / scheme.shape.heads)
+
+
 def vectors(seed: int, count: int) -> torch.Tensor:
     return torch.randn(2, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 

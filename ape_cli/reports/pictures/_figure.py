@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,15 @@ _TINY = 6  # points: the size of the names of tokens and places
 
 
 def encoded(title: str, rows: Sequence[Sequence[Panel]], file_format: str) -> bytes:
-    """The content of a file in one of `plots.FORMATS` with a picture. matplotlib has to be installed."""
-    return encode(figure(title, rows), file_format)
+    """The content of a file in one of `plots.FORMATS` with a picture. matplotlib has to be installed.
+
+    matplotlib names the shapes of an SVG by all digits of their points. They are numbered instead (see `steady`).
+    """
+    content = encode(figure(title, rows), file_format)
+    if file_format == "svg":
+        for number, name in enumerate(dict.fromkeys(re.findall(rb'id="(\w*[0-9a-f]{10})"', content))):
+            content = content.replace(name, b"s%d" % number)
+    return content
 
 
 def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
@@ -58,6 +66,7 @@ def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
             _colour_bar(whole, coloured)
         wide = int(whole.get_figwidth() / _CHARACTER)
         whole.suptitle(textwrap.fill(escaping.one_line(title), wide), x=0.01, ha="left", fontsize=9)
+        whole.draw_without_rendering()  # the layout of a file is the second one, which knows the ticks of the first
     return whole
 
 

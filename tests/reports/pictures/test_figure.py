@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from ape_cli.cli.draw import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import Material, load
 from ape_cli.reports.pictures._figure import encoded, figure
 from tests.reports.pictures.material import made, subject
@@ -19,6 +22,10 @@ def test_the_same_picture_gives_the_same_bytes() -> None:
         if kind == "svg":
             assert b"<dc:date>" not in first
             assert b">a title<" in first  # words stay words
+            ids = re.findall(rb'\bid="([^"]+)"', first)
+            assert len(ids) == len(set(ids))
+            assert set(re.findall(rb'(?:href="|url\()#([^")]+)', first)) <= set(ids)
+            assert not re.search(rb'id="\w*[0-9a-f]{10}"', first)
 
 
 def test_no_legend_covers_a_curve() -> None:
@@ -26,6 +33,15 @@ def test_no_legend_covers_a_curve() -> None:
     drawn.draw_without_rendering()
     axes = drawn.axes[0]
     assert axes.get_legend().get_window_extent().y1 < axes.get_window_extent().y0
+
+
+def test_the_label_of_the_colour_bar_is_inside_the_picture() -> None:
+    """With these scores, the first layout makes room for ticks like -4, and the ticks become -4.0."""
+    material = of_scheme("kerple", SchemeOptions(), Places(length=24))
+    svg = encoded(material.title, load("overview").panels(material), "svg").decode()
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', svg)
+    *_, x = re.findall(r' x="([\d.]+)"[^>]*>score: added to the logit<', svg)
+    assert float(x) < float(width)
 
 
 def test_tokens_are_written_at_the_axes() -> None:
