@@ -42,6 +42,7 @@ ABOUT = {  # the sweeps in the order of the page
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
     "controls": "free group or distance? simpler schemes that read the same trees",
+    "controls-medium": "the best two of them on the preprint's trees",
     "init": "does starting from RoPE help?",
     "features": "absolute positions, rings, forms of tree vectors, and attention other than the dot product",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",

@@ -6,7 +6,7 @@ import pytest
 
 from results import controls
 from results.controls import CONTROLS, on_task, standing, verdict
-from results.numbers import TREE_TASKS, Scores
+from results.numbers import TREE_TASKS, Scores, medium
 
 
 def scores(*gaps: float) -> Scores:
@@ -61,3 +61,21 @@ def test_a_gap_is_paired_by_seed() -> None:
     assert controls.cell(gap).endswith(", behind")
     assert controls.gap("no such row", "c3", "token_accuracy") == {}
     assert controls.cell(Scores()) == "—"
+
+
+def test_the_two_best_controls_are_those_with_the_best_exact_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tree-path` and `wire` are equal by exact match. The mean is over tasks, so one good task is not enough."""
+    exact = {"tree": 50.0, "tree-path": 40.0, "wire": 40.0}
+    token = {"wire": 60.0, "tree-distance": 99.0}
+    several = {"seeds": 6}
+
+    def chosen(control: str, task: str, metric: str) -> Scores:
+        of = (exact if metric == "exact_match" else token).get(control, 10.0)
+        best = 90.0 if (control, task) == ("tree-distance", "c3") else of
+        return scores(*[best] * several["seeds"])
+
+    monkeypatch.setattr(controls, "scores", chosen)
+    assert controls.best() == ["tree", "wire"]
+    several["seeds"] = 5
+    assert controls.best() == []
+    assert controls.answer(medium).startswith("**not decided yet.**")
