@@ -34,8 +34,8 @@ logit* for the others. [Draw an encoding](../guides/draw.md#what-a-score-is) def
 shown at initialisation. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their pictures
 show no pattern before training; `ape draw --run RUN --view training` shows a run of yours before and after.
 
-`shear` and `xpos` act only in causal attention, so later keys have no score. These schemes have no picture, because their
-scores depend on the content of tokens: {without}.
+`shear` and `xpos` act only in causal attention, so later keys have no score. These schemes have no picture, because
+their scores depend on the content of tokens: {without}.
 """
 
 
