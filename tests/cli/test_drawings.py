@@ -73,7 +73,7 @@ def test_lines_are_dim_and_labels_are_not() -> None:
     console = Console(width=60, force_terminal=True, color_system="standard", file=io.StringIO())
     console.print(drawing)
     last = console.file.getvalue().splitlines()[2]  # type: ignore[attr-defined]
-    assert last.startswith("\x1b[2m    \x1b[0m\x1b[2m└── \x1b[0m\x1b[2mnext sibling: \x1b[0mg")
+    assert last.startswith("\x1b[2m└── \x1b[0mg")  # the next sibling of x is a child of f
 
 
 def test_a_tree_without_a_root_is_no_tree() -> None:

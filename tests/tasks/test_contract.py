@@ -75,7 +75,7 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("tree-cpoy", {}, "did you mean 'tree-copy'"),
     ("grid-copy", {"order": "depth"}, "grid-copy is not a task on trees"),
-    ("c3", {"order": "sideways"}, "breadth, depth"),
+    ("c3", {"order": "sideways"}, "breadth, breadth-to-depth, depth"),
     ("copy", {"depth_mean": 3}, "unknown option of copy"),
     ("copy", {"length_mean": float("nan")}, "bad length_mean"),
     ("copy", {"sizes": (3, 3, 5)}, "different sizes"),

@@ -67,7 +67,7 @@ def test_a_dataset_is_a_prefix_of_a_larger_one_however_it_is_made(tmp_path: Path
 
     def made(name: str, n: int, shard_rows: int) -> tuple[list[Any], str]:
         plan = generation.plan(task, seed=7, rows={"train": n, "validation": 9, "test": None}, shard_rows=shard_rows)
-        assert plan.rows == {"train": 2 * n, "validation": 18, "test": 2_000}
+        assert plan.rows == {"train": 2 * n, "validation": 18, "test": 1_000}  # the default is a total
         manifest = generation.generate(task, plan, tmp_path / name).manifest
         return open_dataset(tmp_path / name).split("train").table().to_pylist(), manifest.fingerprint
 
