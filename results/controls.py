@@ -49,6 +49,11 @@ def gap(control: str, task: str, metric: str, preset: Preset = small) -> Scores:
     return scores(GROUP, task, metric, preset) - scores(control, task, metric, preset)
 
 
+def gaps(*controls: str, metric: str = "token_accuracy") -> list[float]:
+    """The mean gaps of some controls on each task, at `small`."""
+    return [gap(control, task, metric).mean for control in controls for task in TREE_TASKS]
+
+
 def best() -> list[str]:
     """The two controls with the best exact match at `small`, on average over tasks; token accuracy breaks ties.
 
@@ -103,16 +108,6 @@ def answer(preset: Preset = small) -> str:
         return "**not decided yet.** The two controls are not chosen yet."
     seeds, pairs = SEEDS[preset], [(control, task) for control in controls for task in TREE_TASKS]
     return verdict({(c, t): on_task([standing(gap(c, t, m, preset), seeds) for m in METRICS]) for c, t in pairs})
-
-
-def sentence() -> str:
-    """A space, then the answer with its question, for the README and the site's home; empty until it is decided."""
-    if (said := answer()).startswith("**not decided"):
-        return ""
-    return (
-        " Is it the free group of paths, or only the distance between nodes? "
-        f"By [simpler encodings of trees](docs/results/controls.md) (preset `small`, {SEEDS[small]} seeds), {said}"
-    )
 
 
 def table(metric: str, preset: Preset = small) -> str:

@@ -47,11 +47,15 @@ def test_the_first_answer_that_holds() -> None:
     assert answer("enough", {("tree", "c3"): ""}) == "not decided yet"
 
 
-def test_the_readme_has_the_answer_once_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controls, "answer", lambda: verdict({("tree", "c3"): ""}))
-    assert controls.sentence() == ""
-    monkeypatch.setattr(controls, "answer", lambda: "**the group matters.** All controls are behind on `c3`.")
-    assert controls.sentence().endswith("seeds), **the group matters.** All controls are behind on `c3`.")
+def test_the_words_of_the_pages_follow_from_the_runs() -> None:
+    """The README says that distance does not suffice, and on which tasks `tree-learned` is close."""
+    assert controls.answer().startswith("**the group matters.**")
+    assert all(f"`{task}`" in controls.answer() for task in TREE_TASKS)
+    assert controls.best() == ["tree-learned", "tree"]
+    copy, rotate, c3, ops = controls.gaps("tree-learned")
+    assert max(copy, rotate) < 0.5 < ops < c3
+    assert all(learned < of for learned, of in zip(controls.gaps("tree-learned"), controls.gaps("tree"), strict=True))
+    assert min(controls.gaps(*controls.DISTANCES, *controls.SPECTRA)) > 25
 
 
 def test_a_gap_is_paired_by_seed() -> None:
