@@ -125,7 +125,6 @@ def gen(
     from ape_cli import tasks
     from ape_cli.core import executors
     from ape_cli.data import generation, overlap
-    from ape_cli.experiment.choice import dataset_folder
 
     chosen = tasks.make(task, **given_options(ctx, options))
     source = f"with {task}, whose source is read by one process"
@@ -136,7 +135,7 @@ def gen(
     )
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}
     plan = generation.plan(chosen, seed=options.seed, rows=given_rows, shard_rows=options.shard_rows)
-    target = options.to or dataset_folder(folder.datasets, chosen, plan)
+    target = options.to or generation.titled_folder(folder.datasets, chosen, plan)
     rows, total = plan.rows, sum(plan.rows.values())
     alone = options.engine == "local" and options.workers in (None, 1) and options.address is None
     where = None if alone else executors.make(options.engine, workers=options.workers, address=options.address)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -211,6 +211,15 @@ def _manifest(
 
 
 # What the folder holds already, and what is removed from it. Files that do not belong to a dataset are never touched.
+
+
+def titled_folder(root: StoragePath, task: BaseTask, plan: DatasetPlan, ending: str = "") -> StoragePath:
+    """The folder of a dataset, `root`/TITLE with an ending. Data with its former title are used if they are there."""
+    folder, former = (root / f"{title}{ending}" for title in (task.title, task.former_title))
+    if folder != former and not manifest_path(folder).exists() and manifest_path(former).exists():
+        with suppress(DataError):  # it is damaged
+            return former if read_manifest(former).plan.digest == plan.digest else folder
+    return folder
 
 
 def _existing(out: StoragePath, plan: DatasetPlan) -> Manifest | None:

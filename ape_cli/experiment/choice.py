@@ -242,16 +242,7 @@ def preset_plan(
         count = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
         rows = {split: -(-total // count[split]) for split, total in rows.items()}
     plan = plan_of(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP)
-    return sized, plan, dataset_folder(root, sized, plan, "" if sized.fixed_rows else f"-{preset}")
-
-
-def dataset_folder(root: StoragePath, task: BaseTask, plan: DatasetPlan, ending: str = "") -> StoragePath:
-    """The folder of a dataset, `root`/TITLE with an ending. Data with its former title are used if they are there."""
-    folder, former = (root / f"{title}{ending}" for title in (task.title, task.former_title))
-    if folder != former and not manifest_path(folder).exists() and manifest_path(former).exists():
-        with suppress(DataError):  # it is damaged
-            return former if read_manifest(former).plan.digest == plan.digest else folder
-    return folder
+    return sized, plan, generation.titled_folder(root, sized, plan, "" if sized.fixed_rows else f"-{preset}")
 
 
 def linearisations(task: str, orders: Sequence[str], preset: str) -> list[str | None]:

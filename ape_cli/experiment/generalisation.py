@@ -18,9 +18,10 @@ from ape_cli import tasks
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import overlap
+from ape_cli.data.generation import titled_folder
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.manifest import plan_of
-from ape_cli.experiment.choice import dataset_folder, generated, planned_dataset
+from ape_cli.experiment.choice import generated, planned_dataset
 from ape_cli.experiment.reading import row_positions
 from ape_cli.runs.config import Config
 from ape_cli.storage.parquet import ROW_GROUP
@@ -113,7 +114,7 @@ class LengthGeneralisation:
             return None, left
         sized, rows = _sized(task, drawn), {"train": 0, "validation": 0, "test": ROWS}
         plan = plan_of(sized, seed=data.plan.seed, rows=rows, shard_rows=ROW_GROUP)
-        return planned_dataset(sized, plan, dataset_folder(self.root, sized, plan, f"-test-{plan.digest[:8]}")), left
+        return planned_dataset(sized, plan, titled_folder(self.root, sized, plan, f"-test-{plan.digest[:8]}")), left
 
 
 def sizes_for(data: Dataset, generalise: bool | tuple[int, ...]) -> set[int]:
