@@ -102,7 +102,7 @@ notebooks: $(VENV)/.dev
 	$(BIN)/python tools/notebooks.py
 
 # Makes a table and plots from nothing, in a separate folder: two encodings on a task on trees. After the installation, it
-# takes about three minutes on 2 cores.
+# takes about two minutes on 2 cores.
 DEMO := demo
 demo: $(VENV)/.plots
 	mkdir -p $(DEMO)

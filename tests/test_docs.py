@@ -117,5 +117,6 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
     listed = re.findall(r"[\w./-]+\.md", json.dumps(nav))
     assert len(listed) == len(set(listed))
-    missing = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")} ^ set(listed)
-    assert not missing, f"add {missing} to `nav` in zensical.toml, or remove them"
+    written = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")}
+    assert not (missing := written - set(listed)), f"add {missing} to `nav` in zensical.toml"
+    assert not (gone := set(listed) - written), f"{gone} in `nav` of zensical.toml do not exist"

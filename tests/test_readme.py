@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import attention, position, tasks
 from ape_cli.cli.console import scores_in_words
 from results.numbers import SCHEMES, runs, small
 from tests.conftest import ape
@@ -27,12 +26,6 @@ def python() -> str:
 def test_it_is_short_and_names_the_two_commands() -> None:
     assert len(TEXT.splitlines()) <= 130
     assert "\nmake demo\nmake test\n```" in TEXT
-
-
-def test_it_counts_what_there_is() -> None:
-    counts = re.findall(r"\[(\d+) (tasks|encodings|kinds of attention)\]", TEXT)
-    kinds = {"tasks": tasks, "encodings": position, "kinds of attention": attention}
-    assert counts == [(str(len(of.names())), name) for name, of in kinds.items()]
 
 
 def test_the_sample_of_the_tutorial_is_what_show_prints(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,10 +214,14 @@ class Rows(ABC, Generic[_Window, _Batch]):
         """The number of rows."""
         return self.rows
 
+    def __repr__(self) -> str:
+        """The split, its dataset and its size."""
+        return f"<{self.name} of {self.folder}, {self.rows:,} rows>"
+
     def __getitem__(self, rows: slice) -> Self:
         """Consecutive rows, as `split[:1]`. Raises `UsageError` for anything else, such as `split[0]`."""
         if not isinstance(rows, slice) or rows.step not in (None, 1):
-            raise UsageError("a split gives consecutive rows", got=brief(rows), allowed="split[FIRST:END]")
+            raise UsageError("a split can only be sliced", got=brief(rows), allowed="split[FIRST:END]")
         part = copy(self)
         part._choose(self._chosen[rows])
         return part

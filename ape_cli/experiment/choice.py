@@ -145,7 +145,7 @@ def _newest(request: ExperimentSpec, root: StoragePath) -> Dataset:
         and manifest.plan.rows["train"]
         and _is_readable(scheme, manifest.plan.structure, structure)
     ]
-    how = "(`data=DIR` or `task=TASK` chooses another)"
+    how = "(`data` or `task` chooses another)"
     if readable:
         newest, manifest = max(readable, key=lambda pair: manifest_path(pair[0]).stat().st_mtime_ns)
         logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
@@ -207,7 +207,7 @@ def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
     unused = folder.with_name(folder.name.removesuffix(f"-{request.preset}"))
     if manifest_path(unused).exists():
         logger.info(f"data: {folder}, at the sizes of preset {request.preset}; the existing {unused} is not used")
-        logger.info(f"to train on the existing dataset, use `data={unused}` in place of `task`")
+        logger.info("to train on the existing dataset, choose it with `data` instead of `task`")
 
 
 def planned_dataset(task: BaseTask, plan: DatasetPlan, folder: StoragePath) -> Dataset:

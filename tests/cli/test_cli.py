@@ -24,7 +24,7 @@ def test_the_user_s_own_three_lines(here: Path) -> None:
     assert "datasets/tree-ops-breadth" in out
     out, err = ape("train", "--scheme", "orthogonal-tree", "--preset", "tiny")
     assert "datasets/tree-ops-breadth, the newest that orthogonal-tree can read" in err
-    assert "`data=DIR` or `task=TASK` chooses another" in err
+    assert "`data` or `task` chooses another" in err
     assert "test token accuracy" in out
     out, _ = ape("report", "--format", "markdown")
     assert "| orthogonal-tree | " in out
@@ -111,7 +111,7 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
     _, err = ape(*words, "--task", "tree-copy")
     assert "data: datasets/tree-copy-breadth-tiny, at the sizes of preset tiny" in err
     assert "the existing datasets/tree-copy-breadth is not used" in err
-    assert "`data=datasets/tree-copy-breadth` in place of `task`" in err
+    assert "choose it with `data` instead of `task`" in err
     _, err = ape(*words, "--data", "datasets/tree-copy-breadth")
     assert "is not used" not in err
 
