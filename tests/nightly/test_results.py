@@ -22,6 +22,7 @@ def test_the_tables_of_record_are_those_of_the_runs(
     name: str, counts: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", plans.environment()["COLUMNS"])
     check_table(name, record.views(list(counts))[name], tmp_path)
 
 

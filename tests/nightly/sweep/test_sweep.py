@@ -143,6 +143,8 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
     assert [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| ")][1:] == [
         "| none",
         "| rope",
+        "| *chance*",
+        "| *simple rule*",
     ]
     assert "steps=6, validate_every_steps=3 in all rows" in table
     assert "Of the 4 runs of mine.toml, 2 are finished." in table
