@@ -91,14 +91,12 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
         return Dataset(folder, plan=plan, about=task, fingerprint=fingerprint, made_by=task)
     manifest = read_manifest(folder)
     if manifest.plan != plan:
-        again = (
-            f"{gen_command(task, plan.rows, plan.seed, plan.shard_rows)} --out {shlex.quote(str(folder))} --overwrite"
-        )
+        again = f"{gen_command(task, plan.rows, plan.seed, plan.shard_rows)} --out {shlex.quote(str(folder))}"
         raise DataError(
             f"{folder} holds another dataset than that of preset {request.preset}",
             got="; ".join(manifest.plan.differences(plan)),
             allowed=f"what task {request.task} has at preset {request.preset}",
-            fix=f"name another folder with `datasets`, name it with `data`, or replace it: `{again}`",
+            fix=f"name another folder with `datasets`, name it with `data`, or replace it: `{again} --overwrite`",
         )
     return Dataset(folder, manifest, made_by=task)
 

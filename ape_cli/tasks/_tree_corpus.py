@@ -44,9 +44,7 @@ class TreeOptions:
 
     where: str | None = option(None, "Your own trees: a file, a folder or a pattern.", name="source")
     format: str | None = option(None, "json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE.")
-    unit: str | None = option(
-        None, "Unit of a tree: file, function, sentence, document or subtree. The default depends on the format."
-    )
+    unit: str | None = option(None, "file, function, sentence, document or subtree; the default depends on the format.")
     column: str | None = option(None, "Text column of Parquet files.")
     skip_bad: bool = option(False, "Skip files that cannot be read.")
     task: str = option(
@@ -55,14 +53,8 @@ class TreeOptions:
     labels: str = option("kind", "Node labels: kind, token or anonymous.", among=("kind", "token", "anonymous"))
     vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
     min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
-    branching: int | None = option(
-        None,
-        "Maximum number of children; wider trees are left out, and the others are not binarised.",
-        between=(2, 1000),
-    )
-    binarise: bool = option(
-        True, "Store binary trees (left: first child, right: next sibling); not used with `--branching`."
-    )
+    branching: int | None = option(None, "Maximum number of children; wider trees are left out.", between=(2, 1000))
+    binarise: bool = option(True, "Without `--branching`: binary trees (left: first child, right: next sibling).")
     most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
     mask_rate: float = option(0.15, "Share of labels that mask hides; roots and `<unknown>` are never hidden.")
 

@@ -39,6 +39,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file of a task `mine-task` on the path, in an empty folder."""
     found = tmp_path / "mine" / "ape_cli" / "tasks" / "mine_task.py"
     found.parent.mkdir(parents=True)
+    monkeypatch.setattr(ape_cli, "__path__", [*ape_cli.__path__, str(found.parent.parent)])
     monkeypatch.setattr(ape_cli.tasks, "__path__", [*ape_cli.tasks.__path__, str(found.parent)])
     monkeypatch.chdir(tmp_path)
     rewrite(found, TASK)
