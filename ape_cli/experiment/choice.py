@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageE
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
+from ape_cli.data.card import gen_command
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, plan_of, read_manifest
 from ape_cli.experiment.reading import UnreadableError, structure_for
@@ -89,11 +91,12 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
         return Dataset(folder, plan=plan, about=task, fingerprint=fingerprint, made_by=task)
     manifest = read_manifest(folder)
     if manifest.plan != plan:
+        again = f"{gen_command(task, plan.rows, plan.seed, plan.shard_rows)} --out {shlex.quote(str(folder))}"
         raise DataError(
             f"{folder} holds another dataset than that of preset {request.preset}",
             got="; ".join(manifest.plan.differences(plan)),
             allowed=f"what task {request.task} has at preset {request.preset}",
-            fix="move it away, name another folder with `datasets`, or name it with `data`",
+            fix=f"name another folder with `datasets`, name it with `data`, or replace it: `{again} --overwrite`",
         )
     return Dataset(folder, manifest, made_by=task)
 

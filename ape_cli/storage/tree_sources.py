@@ -65,6 +65,7 @@ class TreeSource:
     unit: Unit  # what a tree is; `subtree` if the caller cuts subtrees from these trees
     files: dict[str, str] = field(default_factory=dict)  # path below the source: SHA-256, sorted by path
     skipped: list[tuple[str, str]] = field(default_factory=list)  # path, and the reason
+    others: int = 0  # files whose suffix is not one of the format
     trees: list[tuple[int, int, ParsedTree]] = field(default_factory=list)  # numbers of the file and of its document
 
 
@@ -83,6 +84,7 @@ def read_trees(
     if a file cannot be read, or if there is no tree.
     """
     listing = _find(where)
+    found = len(listing.paths)
     parquet = [path for path in listing.paths if PurePosixPath(path).suffix.lower() == _PARQUET]
     in_parquet = bool(parquet) and (column is not None or len(parquet) == len(listing.paths))
     if in_parquet:
@@ -92,6 +94,7 @@ def read_trees(
     if in_parquet and format is None:
         raise UsageError("the texts of Parquet files need a format", got=where, fix="name it with `format`")
     reader = _Reader(listing, _plan(listing, format, in_parquet), unit, skip_bad)
+    reader.source.others = found - len(reader.plan)
     return reader.read(in_parquet, column)
 
 
@@ -124,7 +127,7 @@ def _plan(listing: TreeFiles, name: str | None, in_parquet: bool) -> dict[str, s
     counts = Counter(plan.values())
     if len(counts) > 1 and name is None:
         got = ", ".join(f"{format_name}: {count:,}" for format_name, count in sorted(counts.items()))
-        raise UsageError("files of several formats", got=got, allowed="one format", fix="choose it with `format`")
+        raise UsageError("files of several formats", got=got, allowed="one format", fix="choose one with `format`")
     return plan
 
 

@@ -115,9 +115,9 @@ def _declared(task: BaseTask) -> None:
 def _repeatable(task: BaseTask) -> None:
     """A row is the same whenever it is drawn, also by a task that is made again."""
     first, _, later = _sample(task), _sample(task, split="test"), _sample(task)
-    _compare(task, first, later, "for the same row later", _STREAM)
+    _compare(task, first, later, "when drawn again", _STREAM)
     again = _sample(dataclasses.replace(task))
-    _compare(task, first, again, "by a task that is made again with the same options", _STREAM)
+    _compare(task, first, again, "when drawn by a second instance of the task", _STREAM)
 
 
 def _independent(task: BaseTask) -> None:
@@ -126,7 +126,8 @@ def _independent(task: BaseTask) -> None:
     for part in filter(None, (rows[-1:], rows[5:12], rows[::3])):
         alike = whole.take(np.array(part))
         fix = "compute each row from its own key and its own tokens, at `offsets[r]:offsets[r + 1]`"
-        _compare(task, alike, _sample(task, part), f"drawn with {len(part) - 1} other rows", fix)
+        when = f"when drawn {f'with {len(part) - 1} others' if len(part) > 1 else 'alone'}"
+        _compare(task, alike, _sample(task, part), when, fix)
 
 
 def _seeds(task: BaseTask) -> None:
@@ -172,5 +173,5 @@ def _compare(task: BaseTask, table: pa.Table, other: pa.Table, when: str, fix: s
     for here, there in zip(table.to_pylist(), other.to_pylist(), strict=True):
         for column, value in here.items():
             if value != there[column]:
-                got = f"{column} {str(value)[:40]} and {str(there[column])[:40]} {when} (row {here['row']})"
+                got = f"row {here['row']} has {column} {str(value)[:40]}, but {str(there[column])[:40]} {when}"
                 raise _returns(task, got, "equal rows", column, fix)

@@ -44,7 +44,7 @@ class TreeOptions:
 
     where: str | None = option(None, "Your own trees: a file, a folder or a pattern.", name="source")
     format: str | None = option(None, "json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE.")
-    unit: str | None = option(None, "Unit of a tree: file, function, sentence, document or subtree.")
+    unit: str | None = option(None, "file, function, sentence, document or subtree; the default depends on the format.")
     column: str | None = option(None, "Text column of Parquet files.")
     skip_bad: bool = option(False, "Skip files that cannot be read.")
     task: str = option(
@@ -53,10 +53,10 @@ class TreeOptions:
     labels: str = option("kind", "Node labels: kind, token or anonymous.", among=("kind", "token", "anonymous"))
     vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
     min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
-    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).")
+    branching: int | None = option(None, "Maximum number of children; wider trees are left out.", between=(2, 1000))
+    binarise: bool = option(True, "Without `--branching`: binary trees (left: first child, right: next sibling).")
     most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
-    mask_rate: float = option(0.15, "Share of labels that mask hides; roots and unknown labels are not counted.")
+    mask_rate: float = option(0.15, "Share of labels that mask hides; roots and `<unknown>` are never hidden.")
 
     @property
     def stored(self) -> int:
@@ -121,9 +121,9 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
             documents.append((file, document))
             nodes += len(tree.parent)
             check_count(len(kept), nodes)
-    larger = "choose a larger source, another `unit` or other options, such as `binarise`"
+    larger = "choose a larger source, another `unit`, or options that leave out fewer trees"
     if source.formats == ["json"] and any(tree.kind[0] == "array" for _, _, tree in source.trees):
-        larger = "a `.json` file is one document; in a `.jsonl` file, each line with an object is a tree"
+        larger = "write one object per line into a `.jsonl` file: each line is a tree"
     if len(kept) < len(SPLITS):
         left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
         got = "; ".join([f"{len(kept)} of {_count(read, 'tree')} in {_count(len(source.files), 'file')}", *left_out])
@@ -303,6 +303,8 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     lines = [f"{len(chosen):,} of {_count(chosen.read, 'tree')} from {where}"]
     for reason, count in sorted(chosen.dropped.items(), key=lambda item: -item[1]):
         lines.append(f"left out: {_count(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
+    if source.others:
+        lines.append(f"left out: {_count(source.others, 'file')} with other suffixes")
     if chosen.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
     if chosen.copies:

@@ -181,9 +181,11 @@ class UserTrees(TreeOptions, FixedRows[TreeRows]):
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options. Raises `UsageError` if they contradict each other or do not apply."""
         super().refuse(options)
-        if options.get("binarise") and options.get("branching") is not None:
-            got = f"`binarise=True` and `branching={options['branching']}`"
-            raise UsageError("trees are stored in one form", got=got, fix="leave one of them out")
+        branching = options.get("branching")
+        if options.get("binarise") is (branching is not None):
+            got = f"`binarise={options['binarise']}` and `branching={branching}`"
+            fix = "give only `branching`, or neither for binary trees"
+            raise UsageError("trees are stored in one form", got=got, fix=fix)
         if "mask_rate" in options and options.get("task", "copy") != "mask":
             got = f"`task={options.get('task', 'copy')}`"
             raise UsageError("`mask_rate` applies only to `task=mask`", got=got, fix="leave it out")
@@ -285,7 +287,6 @@ class UserTrees(TreeOptions, FixedRows[TreeRows]):
         unused = {"source", "skip_bad"}
         unused |= {"min_count"} if self.labels == "anonymous" else set()
         unused |= {"mask_rate"} if self.task != "mask" else set()
-        unused |= {"branching"} if self.binarise else set()
         used = {k: v for k, v in self.options.items() if k not in unused and v is not None}
         read = {"source": self._source.name, "format": ", ".join(self._source.formats), "unit": self._source.unit}
         listed = "\n".join(f"{path} {digest}" for path, digest in self._source.files.items())

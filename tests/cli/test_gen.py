@@ -56,7 +56,7 @@ def test_an_array_in_a_json_file_is_one_tree_and_the_error_names_the_other_forma
     objects = [{"name": letter, "list": [1, 2]} for letter in "abcdefgh"]
     Path("one.json").write_text(json.dumps(objects))
     assert (
-        "in a `.jsonl` file, each line with an object is a tree"
+        "write one object per line into a `.jsonl` file: each line is a tree"
         in ape("gen", "trees", "--source", "one.json", code=1)[1]
     )
     Path("each.jsonl").write_text("\n".join(map(json.dumps, objects)))

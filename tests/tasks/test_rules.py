@@ -100,6 +100,12 @@ def test_a_mistake_breaks_a_rule(rule: str) -> None:
     user_parts.apply(RULES[rule], word())
 
 
+def test_a_row_that_depends_on_others_is_shown_twice() -> None:
+    task = answers(lambda source: changed(source, symbol=source.symbol[::-1].copy()))
+    with pytest.raises(ApeError, match=r"row 19 has target_ids \[.*, but \[.* when drawn alone"):
+        user_parts.apply(RULES["independent"], task)
+
+
 def test_the_rules_hold_for_rows_of_a_source(tmp_path: Path) -> None:
     """Also if the source has fewer rows than are compared."""
     (tmp_path / "a.txt").write_text("\n".join(f"(f (g x{n}) (h y{n}))" for n in range(12)))

@@ -145,6 +145,14 @@ def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     assert found[10:] == ["left out: 2 more files or parts of files"]
 
 
+def test_files_of_other_formats_are_counted(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", [(letter, ("x",)) for letter in LETTERS])
+    for name in ("a.json", "b.txt"):
+        (tmp_path / name).write_text("[]")
+    notes = tasks.make("trees", source=str(tmp_path), format="json-lines").notes(1)
+    assert "left out: 2 files with other suffixes" in notes
+
+
 def test_rare_labels_are_unknown(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *(("common",),) * n, (f"rare{n}",)) for n in range(50)])
     task = tasks.make("trees", source=str(path), min_count=2)
@@ -210,4 +218,4 @@ def test_too_few_trees_are_explained(tmp_path: Path) -> None:
         tasks.make("trees", source=str(path), branching=3).rows(dict.fromkeys(SPLITS), 1)
     got = "0 of 5 trees in 1 file; left out: 5 trees with a node with more than 3 children"
     assert got in str(caught.value)
-    assert "`binarise`" in str(caught.value)
+    assert "options that leave out fewer trees" in str(caught.value)

@@ -264,6 +264,7 @@ def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Pat
         ({}, "the task trees needs a file"),
         ({"source": "nowhere"}, "no such file, folder or pattern"),
         ({"binarise": True, "branching": 3}, "stored in one form"),
+        ({"binarise": False}, "stored in one form"),
         ({"task": "mask", "mask_rate": 1.0}, "bad mask_rate"),
         ({"mask_rate": 0.2}, "`mask_rate` applies only to `task=mask`"),
         ({"task": "convert", "order": "depth", "source_order": "depth"}, "two different orders"),
