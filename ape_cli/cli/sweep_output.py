@@ -130,11 +130,11 @@ class Watch:
         return [line for line in self.lines.values() if line.state in states]
 
     def stop(self, number: int, frame: Any) -> None:
-        """Handle a signal to stop: say so at once, because the running trials end only after their present steps.
+        """Handle a signal to stop: say so at once, because the running trials end only after their current steps.
 
         A second signal ends them at once.
         """
-        text, self.stopping = "ending at once …" if self.stopping else "stopping after the present steps …", True
+        text, self.stopping = "ending at once …" if self.stopping else "stopping after the current steps …", True
         with suppress(RuntimeError):  # a line was being written
             print_note(text)
         raise KeyboardInterrupt

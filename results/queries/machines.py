@@ -36,9 +36,7 @@ def on_gpus(preset: str) -> int:
 @cache
 def verdict_counts(source: str) -> list[int]:
     """The number of verdicts, then of each kind: reproduced, differs for a likely reason, for an open one, not run."""
-    cells = verdicts.read(open_registry(RESULTS), published.load(source))
-    metric = "perplexity" if source == "neurips" else "token_accuracy"
-    words = [cell.follows for cell in cells if source == "paper" or cell.number.metric == metric]
+    words = [cell.follows for cell in verdicts.read(open_registry(RESULTS), published.load(source))]
     return [len(words), *(words.count(word) for word in get_args(verdicts.Word))]
 
 

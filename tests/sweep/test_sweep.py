@@ -228,7 +228,7 @@ def test_the_bars_of_a_sweep_and_its_end_by_ctrl_c(
                 watch.stop(signal.SIGINT, None)
         raise KeyboardInterrupt
     told = " ".join(capsys.readouterr().err.split())
-    assert told.index("stopping after the present steps …") < told.index("ending at once …")
+    assert told.index("stopping after the current steps …") < told.index("ending at once …")
     assert "1 finished, 1 stopped, 1 waiting" in told
 
 

@@ -99,7 +99,7 @@ def interrupt_twice(folder: Path, words: list[str], **environment: str) -> None:
     finally:
         process.kill()
     assert process.returncode == 130, err
-    assert "stopping after the present steps …\nending at once …\n" in err
+    assert "stopping after the current steps …\nending at once …\n" in err
     assert err.endswith("interrupted: run the same command again to continue\n")
     assert {run.status for run in open_registry(folder / "results") if run.exists()} == {"stopped"}
 
