@@ -76,13 +76,8 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
     if "table2" in sweeps:
         for name in DEMO:
             interval = ["--interval"] * name.endswith("interval")
-            arguments[f"{name}.txt"] = [
-                "--results",
-                "results/record",
-                "--sweep",
-                f"results/pages/{name}.toml",
-                *interval,
-            ]
+            of_demo = ["--results", "results/demo/runs.parquet", "--sweep", f"results/pages/{name}.toml"]
+            arguments[f"{name}.txt"] = [*of_demo, *interval]
         of_sweep = [*selection("table2"), "--format", "markdown"]
         arguments["table2-exact-match.md"] = [*of_sweep, "--metric", "exact_match"]
         arguments["tree-ops-by-operator.md"] = [*of_sweep, "--by", "op"]
