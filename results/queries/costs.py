@@ -71,7 +71,7 @@ def cost_tables() -> dict[str, str]:
     )
     tables["cost-answer"] = [
         "Compared with `none` and fused attention on the same batches, a training step on a CPU takes at most",
-        f"{large:.2f} times as long at the preprint's size, and at most {little:.2f} times at `small`. The tables show all",
-        "ratios.",
+        f"{large:.2f} times as long at the preprint's size, and at most {little:.2f} times at `small`.",
+        "The tables show all ratios.",
     ]
     return {name: "\n".join(lines) for name, lines in tables.items()}
