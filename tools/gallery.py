@@ -10,8 +10,9 @@ from pathlib import Path
 from ape_cli import position
 from ape_cli.cli.draw import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import load
-from ape_cli.reports.pictures._figure import encoded
+from ape_cli.reports.pictures._figure import figure
 from ape_cli.reports.pictures._places import sizes_of
+from ape_cli.reports.plots import encode
 from ape_cli.structure import parse_structure
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "gallery.md"
@@ -67,7 +68,7 @@ def draw(picture: str) -> bytes:
     structure, sizes = structure_of(name)
     options = SchemeOptions(structure=structure, settings=[setting] if setting else None)
     material = of_scheme(name, options, Places(**sizes))
-    return encoded(material.title, load(VIEW).panels(material), "svg")
+    return encode(figure(material.title, load(VIEW).panels(material)), "svg")
 
 
 def page() -> str:

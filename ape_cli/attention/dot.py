@@ -130,9 +130,30 @@ def logits(
 
     q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], the output of the scheme's module
     of this layer for the keys; None for a scheme without modules.
+
+    Raises `UsageError` if q or k does not have the shape of the scheme and its positions.
     """
-    context = AttentionContext.of(scheme, q_context, k_context)
+    context = checked_context(scheme, q, k, q_context, k_context)
     return scores_of(scheme, q, k, context if content is None else replace(context, content=content))
+
+
+def checked_context(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> AttentionContext:
+    """The context of unrotated q [B, H, M, K] and k [B, H, N, K]. Raises `UsageError` for other shapes.
+
+    Most schemes would compute scores from the wrong channels or heads without an error.
+    """
+    heads, channels = scheme.shape.heads, scheme.shape.head_dim
+    for name, x, context in (("q", q, q_context), ("k", k, k_context)):
+        if (positions := getattr(context, "positions", None)) is None:
+            got, fix = type(context).__name__, "scheme.context(positions)"
+            raise UsageError(f"{name} needs a context", got=got, allowed="a `Context`", fix=fix)
+        rows, tokens = positions.shape[:2]
+        if x.dim() != 4 or x.shape[1:] != (heads, tokens, channels) or rows not in (1, x.shape[0]):
+            what = f"{name} does not fit the scheme and its positions"
+            allowed = f"[{'B' if rows == 1 else rows}, {heads}, {tokens}, {channels}]: rows, heads, tokens, channels"
+            fix = "make the scheme with the d_model and the heads of your model, and keep this order of axes"
+            raise UsageError(what, got=list(x.shape), allowed=allowed, fix=fix)
+    return AttentionContext.of(scheme, q_context, k_context)
 
 
 def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:

@@ -143,10 +143,11 @@ def picture(
 
         draw(PictureText(material.title, rows))
         return
-    from ape_cli.reports.pictures._figure import encoded
+    from ape_cli.reports.pictures._figure import figure
+    from ape_cli.reports.plots import encode
     from ape_cli.storage import files
 
-    files.write_bytes(out, encoded(material.title, rows, out.suffix[1:]))
+    files.write_bytes(out, encode(figure(material.title, rows), out.suffix[1:]))
     print_note(f"written: {out}")
 
 

@@ -221,7 +221,7 @@ def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None 
 
 def _plain(name: str) -> str:
     """A name in lower case, without hyphens and underscores."""
-    return name.casefold().replace("-", "").replace("_", "")
+    return str(name).casefold().replace("-", "").replace("_", "")
 
 
 def pick(noun: str, name: str, allowed: Iterable[_Name]) -> _Name:

@@ -164,22 +164,29 @@ class Scheme(nn.Module):
         Raises `UsageError` for a wrong dtype or shape and, on a CPU outside of a compiled function, for negative
         positions.
         """
-        number = positions.dtype == torch.int64 or (self.real_positions and positions.is_floating_point())
-        shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
-        if not number or positions.dim() < 2 or list(positions.shape) != shape:
-            allowed = "int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]"
-            got = f"{positions.dtype} {list(positions.shape)}"
-            raise UsageError(f"bad positions for structure {self.structure.expression}", got=got, allowed=allowed)
+        self.check_positions(positions)
         if mask is not None:
             size = [mask.shape[0] if positions.shape[0] == 1 else positions.shape[0], positions.shape[1]]
             if mask.dtype != torch.bool or list(mask.shape) != size:
                 got, allowed = f"{mask.dtype} {list(mask.shape)}", f"bool {size}, True for tokens"
                 raise UsageError("bad mask", got=got, allowed=allowed, fix="`mask.bool()` for a mask of 0 and 1")
-        if reads_values(positions) and positions.numel() and positions.min() < 0:
-            raise UsageError("negative position", got=positions.min().item(), allowed="0 (SOS) and up")
         if beside is not None:
             renamed.warn_about("the argument beside", "shared_with")
         return self._prepared(Context(positions, mask=mask, causal=causal, plan=plan), shared_with or beside)
+
+    def check_positions(self, positions: Tensor) -> None:
+        """Raise `UsageError` for positions that `context` refuses."""
+        width, is_tensor = self.structure.width, isinstance(positions, Tensor)
+        number = is_tensor and (
+            positions.dtype == torch.int64 or (self.real_positions and positions.is_floating_point())
+        )
+        if not number or positions.dim() < 2 or list(positions.shape[2:]) != [width] * (width > 1):
+            allowed = "int64 [B, N]" if width == 1 else f"int64 [B, N, {width}]"
+            got = f"{positions.dtype} {list(positions.shape)}" if is_tensor else type(positions).__name__
+            what, fix = f"bad positions for structure {self.structure.expression}", "torch.tensor([[1, 2, 3]])"
+            raise UsageError(what, got=got, allowed=allowed, fix=f"a row for each sequence, as in `{fix}`")
+        if reads_values(positions) and positions.numel() and positions.min() < 0:
+            raise UsageError("negative position", got=positions.min().item(), allowed="0 (SOS) and up")
 
     def _prepared(self, context: Context, shared_with: Context | None) -> Context:
         """A context with what a subclass prepares for its hooks."""

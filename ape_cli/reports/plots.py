@@ -89,14 +89,21 @@ def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dic
 
 
 def encode(figure: Figure, file_format: str) -> bytes:
-    """The content of a file in one of `FORMATS`, with a white background."""
+    """The content of a file in one of `FORMATS`, with a white background.
+
+    matplotlib names the shapes of an SVG by all digits of their points, and processors differ in the last ones. Shapes
+    are numbered instead.
+    """
     out = io.BytesIO()
     with drawing():
         figure.savefig(out, format=file_format, metadata=_METADATA[file_format], dpi=200)
     if file_format != "svg":
         return out.getvalue()
     svg = re.sub(r"<[^>]*>", lambda tag: _shorter(tag[0]), out.getvalue().decode())
-    return _with_classes(re.sub(r"\n\s+<", "\n<", svg)).encode()
+    svg = _with_classes(re.sub(r"\n\s+<", "\n<", svg))
+    for number, name in enumerate(dict.fromkeys(re.findall(r'id="(\w*[0-9a-f]{10})"', svg))):
+        svg = svg.replace(name, f"s{number}")
+    return svg.encode()
 
 
 def _with_classes(svg: str) -> str:

@@ -139,6 +139,9 @@ class Registry:
         if not name:  # an unset variable of a shell, which must not mean the only run
             raise UsageError("the name of a run is empty", got="''", fix="name a run; `ape runs` lists all")
         names = [run.name for run in self]
+        if not names:
+            fix = "train one with `ape train`, or name another folder with `results`"
+            raise UsageError(f"no runs in {self.folder}", got=name, fix=fix)
         path = storage_path(name)
         start = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name
         alike = [start] if start in names else [n for n in names if n.startswith(start)]

@@ -61,3 +61,10 @@ def started(ours: tuple[str, str], theirs: tuple[str, str]) -> tuple[int, int]:
 def ratio(column: str, ours: tuple[str, str], theirs: tuple[str, str]) -> float:
     """The perplexity of the first row divided by that of the second: the geometric mean over seeds."""
     return math.exp((small.nats(column, *ours) - small.nats(column, *theirs)).mean)
+
+
+def learned_on_gpus() -> int:
+    """The number of runs of `init` with learned RoPE that were trained on a GPU."""
+    datasets = {f"{column.replace('/', '-')}-small" for column in STARTS}
+    own = [about for _, about in runs() if about.config.scheme == "rope" and set(about.variant) == {"learned"}]
+    return sum(about.device == "cuda" and about.dataset.name in datasets for about in own)

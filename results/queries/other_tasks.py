@@ -7,9 +7,10 @@ import math
 import re
 from statistics import fmean
 
+from ape_cli.core.vocabulary import FIRST_SYMBOL  # the id of `write`
 from results.numbers import FLAT, Scores, evaluations, small
 from results.plans import RESULTS
-from results.queries.answers import floor
+from results.queries.answers import drawn, floor
 
 COMPOSITE = ("forest-reverse/depth", "forest-rotate/depth", "word-grid-rotate", "quadtree-expand")
 GRIDS = ("box-rotate", "grid-path")
@@ -37,6 +38,16 @@ def quadtree_rows(*sizes: int) -> int:
     """The number of test rows of some depths of `quadtree-expand`."""
     lines = small.evaluations("quadtree-expand", "rope")[42]["by_size"]
     return sum(line["rows"] for line in lines if not sizes or line["size"] in sizes)
+
+
+def written(which: str) -> float:
+    """How often the symbol that is written last in the source, or most often, answers a test row of `flip-flop`."""
+    right = 0
+    for row in drawn("flip-flop", length_mean=20, length_std=2):
+        symbols = [second for first, second in itertools.pairwise(row["source_ids"]) if first == FIRST_SYMBOL]
+        guess = symbols[-1] if which == "last" else max(sorted(set(symbols)), key=symbols.count)
+        right += set(row["target_ids"]) == {guess}
+    return 100 * right / 1_000
 
 
 def most_frequent_of(pairs: int, values: int) -> float:

@@ -121,6 +121,12 @@ def copied_randomised() -> list[float]:
     return [ours for cell, (_, ours) in randomised().items() if cell[2:] == ("copy", "encoder-decoder")]
 
 
+def copied_plain() -> list[float]:
+    """The same with plain positions, without `alibi`."""
+    cells = [(cell, plain) for cell, (plain, _) in randomised().items() if cell[2:] == ("copy", "encoder-decoder")]
+    return [plain for cell, plain in cells if cell.scheme != "alibi"]
+
+
 def uncounted() -> int:
     """The number of comparisons of randomised positions that cannot count, because no side has learnt the task."""
     _, count = claims.verdict(claims.claims()["randomised positions help"], length_cells())

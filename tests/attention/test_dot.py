@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli import position
+from ape_cli import adapters, attention, position
 from ape_cli.attention import AttentionContext
 from ape_cli.attention.dot import Dot
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
 from tests.attention.plain import WHO, D, H, link_of, vectors
 
@@ -67,3 +68,18 @@ def test_a_learned_bias_is_that_of_torch(name: str, who: str, monkeypatch: pytes
         out = Dot().attend(scheme, draws[0][:, :, :m], draws[1], draws[2], context, 0.0)
     assert calls == [3]
     assert torch.allclose(out, found[1][0], rtol=1e-9, atol=1e-12)
+
+
+def test_queries_and_keys_of_another_shape_are_refused() -> None:
+    """Most schemes would compute scores from them without an error."""
+    scheme = position.make("orthogonal-seq", D, H)
+    context = scheme.context(torch.tensor([[1, 2, 3], [1, 2, 3]]))
+    right = torch.zeros(2, H, 3, D // H)
+    assert attention.logits(scheme, right, right, context, context).shape == (2, H, 3, 3)
+    for shape in ((2, H, 3, D), (2, 2 * H, 3, D // H), (2, 3, H, D // H), (2, H, 4, D // H), (1, H, 3, D // H), (2, 3)):
+        for pair in ((torch.zeros(shape), right), (right, torch.zeros(shape))):
+            for function in (attention.logits, adapters.flex_inputs):
+                with pytest.raises(UsageError, match=rf"[qk] does not fit[\s\S]*allowed: \[2, {H}, 3, {D // H}\]"):
+                    function(scheme, *pair, context, context)
+    with pytest.raises(UsageError, match=r"q needs a context[\s\S]*scheme\.context\(positions\)"):
+        attention.logits(scheme, right, right, context.positions, context)

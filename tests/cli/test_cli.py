@@ -147,7 +147,7 @@ def test_show(here: Path) -> None:
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`data` already names a dataset"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
-        (["eval", "nothing"], 2, "unknown run"),
+        (["eval", "nothing"], 2, "no runs in results"),
         (["report"], 1, "ape train"),
         (["report", "--out", "table.pdf"], 2, "--format"),
         (["report", "--plot-format", "png"], 2, "--plot-format has no effect"),

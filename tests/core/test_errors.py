@@ -11,7 +11,7 @@ import pytest
 
 from ape_cli import position
 from ape_cli.cli.console import user_error
-from ape_cli.core.errors import ApeError, cannot_write, nearest
+from ape_cli.core.errors import ApeError, UsageError, cannot_write, nearest
 from ape_cli.storage import files, parquet
 from tests.conftest import ape, write
 
@@ -26,6 +26,8 @@ def test_case_and_hyphens_do_not_count(name: str, near: str) -> None:
 
 def test_nothing_similar_is_no_suggestion() -> None:
     assert nearest("zzzz", position.names()) is None
+    with pytest.raises(UsageError, match="unknown scheme"):
+        position.make(position.make("rope"))  # type: ignore[arg-type]
     assert nearest("lr", ["warmup"], {"lr": "lr_peak"}) is None  # a word for another thing
 
 

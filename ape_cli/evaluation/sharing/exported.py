@@ -100,8 +100,26 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
     be written.
     """
-    trained = check_finished(run)
     _check_room(folder, overwrite)
+    exported, model, vocabulary = of_run(run)
+    card = model_card(exported.model_dump(mode="json"), vocabulary)
+    files.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
+    files.folder(folder)
+    save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
+    files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
+    files.write_text(folder / CARD, card)
+    exported.files = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
+    exported.files[CONFIG] = _digest(exported.model_dump(mode="json"))
+    files.write_text(folder / CONFIG, record.text(exported))
+    return exported.model_dump(mode="json")
+
+
+def of_run(run: Run) -> tuple[Exported, Model, list[str]]:
+    """What an export of a finished run contains: config.json without digests, the model, and the vocabulary.
+
+    Raises the errors of `export` about the run.
+    """
+    trained = check_finished(run)
     vocabulary = trained.dataset.vocabulary
     model = model_of(trained.config, trained.dataset, vocabulary)
     load_weights(run, model)
@@ -118,16 +136,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
         resumed_with=trained.resumed_with,
         files={},
     )
-    card = model_card(exported.model_dump(mode="json"), vocabulary)
-    files.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
-    files.folder(folder)
-    save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
-    files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
-    files.write_text(folder / CARD, card)
-    exported.files = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
-    exported.files[CONFIG] = _digest(exported.model_dump(mode="json"))
-    files.write_text(folder / CONFIG, record.text(exported))
-    return exported.model_dump(mode="json")
+    return exported, model, vocabulary
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -184,7 +193,7 @@ def _read(path: StoragePath, model: type[_Model]) -> _Model:
     try:
         return record.read(path, model, AGAIN)
     except FileNotFoundError:
-        fix = "`ape export RUN --out DIR` writes one"
+        fix = "`ape export RUN --out DIR` writes one; or give a run: load(registry.open(RESULTS).find(RUN))"
         raise RunError("this is not an exported model", got=f"no file {path}", fix=fix) from None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD
 from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.collation import PositionReading, Side, Window, collate
@@ -21,7 +21,7 @@ from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.evaluate import misfit
 from ape_cli.evaluation.metrics import written
-from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
+from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, of_run, read_export
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.reading import position_reading
@@ -30,23 +30,24 @@ from ape_cli.models.device import products, tune
 from ape_cli.models.factory import check_installed, check_unchanged
 from ape_cli.models.transformer import Model, SequenceModel, forward, to_device
 from ape_cli.runs.record import DECODINGS
-from ape_cli.runs.run import WEIGHTS
+from ape_cli.runs.run import WEIGHTS, Run
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.structure import Seq, parse_structure
 from ape_cli.tasks import BaseTask
 
 
-def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> TrainedModel:
-    """Load a model from a folder written by `ape export`, or from the address of such a folder in an object store.
+def load(folder: str | StoragePath | Run, device: str | torch.device = "cpu") -> TrainedModel:
+    """Load a model from a folder written by `ape export`, from its address in an object store, or from a finished run.
 
-    - `folder`: a path, `s3://…` or `gs://…`.
+    - `folder`: a path, `s3://…`, `gs://…`, or a run, such as `registry.open("results").find("copy-rope-42")`.
     - `device`: the device of the model.
 
     PyTorch is set to treat denormal numbers as zeros in this process, as in all commands.
 
     Raises `RunError` if a file is missing, damaged or altered, or if the model uses a scheme or attention of your own
-    whose file is not on the Python path, or is not the file that the model was trained with.
+    whose file is not on the Python path, or is not the file that an exported model was trained with. Raises
+    `UsageError` if the run is not finished.
 
         from ape_cli import dataset, load
 
@@ -55,11 +56,14 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
         print(answers[0])  # a list of symbols
     """
     tune()
-    path, exported, vocabulary = read_export(folder)
-    check_installed(exported.config)
-    check_unchanged(exported.config, [exported.own_files, *exported.resumed_with][-1])
-    model = model_of(exported.config, exported.dataset, vocabulary)
-    put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
+    if isinstance(folder, Run):
+        exported, model, vocabulary = of_run(folder)
+    else:
+        path, exported, vocabulary = read_export(folder)
+        check_installed(exported.config)
+        check_unchanged(exported.config, [exported.own_files, *exported.resumed_with][-1])
+        model = model_of(exported.config, exported.dataset, vocabulary)
+        put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
     return TrainedModel(model.to(device), exported, vocabulary)
 
 
@@ -89,6 +93,7 @@ class TrainedModel:
 
         `batch`: a batch from `batches(split)`.
         """
+        _check(batch, (SequenceBatch, ImageBatch), "a batch from batches(split)")
         with products(self.config.precision):
             return forward(self.module, to_device(batch, self.module, self.device), self.config.precision)
 
@@ -97,7 +102,8 @@ class TrainedModel:
 
         Raises `DataError` if the dataset does not fit the model.
         """
-        return iter(split.batches(batch_size, options=self._experiment(split).batch_options()))
+        options = self._experiment(split).batch_options()
+        return iter(split.batches(batch_size, options=options))
 
     def predict(
         self,
@@ -134,6 +140,7 @@ class TrainedModel:
             experiment = self._experiment(rows)
             task, reading = evaluate.how_to_write(experiment)
             return self._written(rows.batches(batch_size, options=experiment.batch_options()), task, reading)
+        _check(rows, Iterable, 'a split: dataset.open(DIR).split("test"); a list of sources; pixels')
         return self._of_words(rows, max_tokens, batch_size)
 
     def evaluate(
@@ -144,6 +151,7 @@ class TrainedModel:
         `decode`: `teacher` or `greedy`. Raises `DataError` if the dataset does not fit the model, and `UsageError` if
         the decoding does not apply to it.
         """
+        _check(data, Dataset, 'a dataset: evaluate(dataset.open(DIR), "test")')
         pick("decoding", decode, DECODINGS)
         check_decoding(data, decode)
         part = data.split(split)
@@ -151,6 +159,7 @@ class TrainedModel:
 
     def _experiment(self, split: Split | ImageSplit) -> Experiment:
         """The experiment of the model on the dataset of a split. Raises `DataError` if it does not fit the model."""
+        _check(split, (Split, ImageSplit), 'a split: dataset.open(DIR).split("test")')
         data = Dataset(split.folder, split.manifest)
         if reason := misfit(self._trained, self.vocabulary, data):
             raise reason
@@ -163,8 +172,10 @@ class TrainedModel:
         if structure != Seq() or data.image:
             fix = "give pixels, uint8 [B, H, W, C]" if data.image else "give rows of a dataset: split[:1]"
             raise UsageError("a list of texts has no positions", got=f"a model of structure {structure}", fix=fix)
-        if isinstance(rows, str) or max_tokens < 1:
-            raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
+        if isinstance(rows, str):
+            raise UsageError("one text is not a list of sources", got=brief(rows), fix=f"predict([{brief(rows)}])")
+        if max_tokens < 1:
+            raise UsageError("bad max_tokens", got=max_tokens, allowed="1 or more", fix="leave `max_tokens` out")
         reading = position_reading(self.config, structure, tagged=data.tagged)
         window = _window([self._ids(row) for row in rows], max_tokens, reading)
         batches = (collate(window, part, reading) for part in window.batches(batch_size, None))
@@ -207,6 +218,12 @@ class TrainedModel:
         """The row and the name of the predicted class of each image."""
         best = self.logits(batch)[:, 0].argmax(-1).tolist()
         return ((int(n), self.vocabulary[i]) for n, i in zip(batch.row, best, strict=True))
+
+
+def _check(value: object, expected: type | tuple[type, ...], allowed: str) -> None:
+    """Raise `UsageError` for an argument of another type than expected."""
+    if not isinstance(value, expected):
+        raise UsageError("the model cannot read this argument", got=type(value).__name__, allowed=allowed)
 
 
 def _window(ids: list[np.ndarray], max_tokens: int, reading: PositionReading) -> Window:

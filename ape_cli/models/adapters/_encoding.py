@@ -58,8 +58,12 @@ class Encoding(nn.Module):
 
             with encoding.at(torch.tensor([[1, 2, 3, 6, 7]])):  # five nodes of a binary tree
                 model(input_ids)
+
+        Raises `UsageError` for positions of another dtype or shape.
         """
         given = positions, target_positions
+        for of_stack in (p for p in given if p is not None):
+            self.scheme.check_positions(of_stack)
         before = _given.set({**_given.get(), self: given})
         self._open[id(given)] = given
         try:

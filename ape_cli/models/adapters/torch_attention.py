@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ape_cli.attention import AttentionContext, additive, rotated
+from ape_cli.attention import AttentionContext, additive, checked_context, rotated
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 
@@ -46,10 +46,10 @@ def sdpa_inputs(
     function returns 0 for it on a CPU.
 
     Raises `UsageError` for a scheme with a locality bias, as `scaled_dot_product_attention` cannot multiply scores, and
-    for a scheme that defines `logits`.
+    for a scheme that defines `logits`, or if q or k does not have the shape of the scheme and its positions.
     """
     _check(scheme)
-    context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
+    context = checked_context(scheme, q, k, q_context, q_context if k_context is None else k_context)
     if context.decay is not None:
         what = f"scaled_dot_product_attention cannot multiply scores by a locality bias, decay={scheme.shape.decay:g}"
         raise UsageError(what, fix="position.make(…, decay=1), or `flex_inputs`")
@@ -67,7 +67,7 @@ def flex_inputs(
     are not multiples of 128 (pytorch/pytorch#153799). In that case pad the returned `q` and `k`, and `v`, with zeros;
     `score_mod` hides the padding.
 
-    Raises `UsageError` for a scheme that defines `logits`.
+    Raises `UsageError` for a scheme that defines `logits`, and for wrong shapes of q or k.
 
     >>> import torch
     >>> from ape_cli import adapters, position
@@ -78,7 +78,7 @@ def flex_inputs(
     (torch.Size([1, 2, 3, 2]), True)
     """
     _check(scheme)
-    context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
+    context = checked_context(scheme, q, k, q_context, q_context if k_context is None else k_context)
     bias = scheme.bias(q, context.q_context, context.k_context)
     return FlexInputs(*rotated(scheme, q, k, context), _score_mod(bias, context, q.shape[2], k.shape[2]))
 

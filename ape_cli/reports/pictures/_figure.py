@@ -1,8 +1,7 @@
-"""Pictures as figures of matplotlib, and as files. The same picture gives the same bytes (`plots.encode`)."""
+"""Pictures as figures of matplotlib. `plots.encode` writes one to a file, and the same picture gives the same bytes."""
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from ape_cli.core import escaping
 from ape_cli.reports.palette import INK, SCORES, drawing
 from ape_cli.reports.pictures import Curve, Diagram, HeatMap, Panel, colour, steady
 from ape_cli.reports.pictures._places import coordinates, edges, names
-from ape_cli.reports.plots import encode
 from ape_cli.structure import Cyclic, Tree
 
 if TYPE_CHECKING:
@@ -26,18 +24,6 @@ _MOST_WORDS = 40  # tokens that are written along an axis
 _TICKS = 8  # places that are named along an axis
 _FEW = 40  # places that are named in their circles
 _TINY = 6  # points: the size of the names of tokens and places
-
-
-def encoded(title: str, rows: Sequence[Sequence[Panel]], file_format: str) -> bytes:
-    """The content of a file in one of `plots.FORMATS` with a picture. matplotlib has to be installed.
-
-    matplotlib names the shapes of an SVG by all digits of their points. They are numbered instead (see `steady`).
-    """
-    content = encode(figure(title, rows), file_format)
-    if file_format == "svg":
-        for number, name in enumerate(dict.fromkeys(re.findall(rb'id="(\w*[0-9a-f]{10})"', content))):
-            content = content.replace(name, b"s%d" % number)
-    return content
 
 
 def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:

@@ -67,9 +67,30 @@ def test_words_are_written_until_their_end(of_words: Both, words: Dataset) -> No
     assert model.predict([]) == []
     with pytest.raises(UsageError, match="unknown symbol"):
         model.predict(["no-such-symbol"])
-    for wrong in ("a b", []):
-        with pytest.raises(UsageError, match="bad rows"):
-            model.predict(wrong, max_tokens=1 if wrong else 0)
+    with pytest.raises(UsageError, match=r"not a list of sources[\s\S]*predict\(\['a b'\]\)"):
+        model.predict("a b")
+    with pytest.raises(UsageError, match="bad max_tokens"):
+        model.predict(sources, max_tokens=0)
+
+
+def test_arguments_of_another_type_are_named(of_words: Both, words: Dataset) -> None:
+    _, model = of_words
+    test = words.split("test")
+    for ask, needed in (
+        (lambda: model.predict(words), "a split"),
+        (lambda: model.batches(words), "a split"),
+        (lambda: model.evaluate(test), "a dataset"),
+        (lambda: model.logits(test), "a batch"),
+    ):
+        with pytest.raises(UsageError, match=rf"cannot read this argument\n.*\n +allowed: {needed}"):
+            ask()
+
+
+def test_a_run_is_loaded_without_an_export(of_words: Both, words: Dataset) -> None:
+    done, exported_model = of_words
+    model = ape_cli.load(done)
+    assert model.predict(words.split("test")[:3]) == exported_model.predict(words.split("test")[:3])
+    assert {**model.about, "files": {}} == {**exported_model.about, "files": {}}
 
 
 @pytest.mark.parametrize("name", ["words", "trees"])

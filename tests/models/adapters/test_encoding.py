@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import position
+from ape_cli.core.errors import UsageError
 from ape_cli.models.adapters._encoding import Encoding
 
 USUAL = torch.arange(3)[None]
@@ -51,3 +52,9 @@ def test_blocks_nest_and_copies_have_no_positions(encoding: Encoding) -> None:
             assert encoding.positions(2, USUAL).tolist() == [[4, 5]]
         assert encoding.positions(3, USUAL).tolist() == [[1, 2, 3]]
         assert copy.deepcopy(encoding).positions(3, USUAL).tolist() == [[0, 1, 2]]
+
+
+def test_positions_of_another_kind_are_refused_at_once(encoding: Encoding) -> None:
+    for wrong, got in (([[1, 2]], "list"), (torch.tensor([1, 2]), r"torch.int64 \[2\]"), (torch.ones(1, 2), "float32")):
+        with pytest.raises(UsageError, match=rf"bad positions[\s\S]*got: .*{got}"), encoding.at(wrong):  # type: ignore[arg-type]
+            pass

@@ -9,7 +9,8 @@ import pytest
 
 from ape_cli.cli.draw import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import Material, load
-from ape_cli.reports.pictures._figure import encoded, figure
+from ape_cli.reports.pictures._figure import figure
+from ape_cli.reports.plots import encode
 from tests.reports.pictures.material import made, subject
 
 TREE = made(subject("tree(2)", np.arange(-9, 9).reshape(2, 3, 3), depth=1))
@@ -17,7 +18,7 @@ TREE = made(subject("tree(2)", np.arange(-9, 9).reshape(2, 3, 3), depth=1))
 
 def test_the_same_picture_gives_the_same_bytes() -> None:
     for kind in ("svg", "png", "pdf"):
-        first, second = (encoded("a title", load("overview").panels(TREE), kind) for _ in range(2))
+        first, second = (encode(figure("a title", load("overview").panels(TREE)), kind) for _ in range(2))
         assert first == second
         if kind == "svg":
             assert b"<dc:date>" not in first
@@ -38,7 +39,7 @@ def test_no_legend_covers_a_curve() -> None:
 def test_the_label_of_the_colour_bar_is_inside_the_picture() -> None:
     """With these scores, the first layout makes room for ticks like -4, and the ticks become -4.0."""
     material = of_scheme("kerple", SchemeOptions(), Places(length=24))
-    svg = encoded(material.title, load("overview").panels(material), "svg").decode()
+    svg = encode(figure(material.title, load("overview").panels(material)), "svg").decode()
     (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', svg)
     *_, x = re.findall(r' x="([\d.]+)"[^>]*>score: added to the logit<', svg)
     assert float(x) < float(width)
@@ -62,4 +63,4 @@ def test_a_picture_does_not_depend_on_the_last_digits(largest: float) -> None:
     noisy = scores * (1 + draw.uniform(-2e-9, 2e-9, scores.shape))
     for view in ("offsets", "pairs", "overview"):
         one, other = (load(view).panels(made(subject("seq", x, length=9))) for x in (scores, noisy))
-        assert encoded("a title", one, "svg") == encoded("a title", other, "svg")
+        assert encode(figure("a title", one), "svg") == encode(figure("a title", other), "svg")
