@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -21,11 +22,32 @@ if TYPE_CHECKING:  # rich is imported when it is used
 
 
 _NAMED = 80  # characters of a file's name in an error
+_FIELD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")  # as messages name fields, for example `data` and `device=cuda`
+_flags: dict[str, str] = {}  # the options of the command that runs, by the names of their fields
+
+
+def name_fields(flags: dict[str, str]) -> None:
+    """Name fields by these options in notes and errors: `data` is printed as `--data`, `decay=1` as `--set decay=1`."""
+    global _flags
+    _flags = flags
+
+
+def _as_typed(text: str) -> str:
+    """A message with options in place of fields."""
+
+    def typed(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if value is None:
+            return f"`{_flags.get(name, name)}`"
+        option = _flags.get(name) or (f"--set {name}=" if "set" in _flags else f"{name}=")
+        return f"`{option}{value}`" if option.endswith("=") else f"`{option} {value}`"
+
+    return _FIELD.sub(typed, text)
 
 
 def print_note(line: str) -> None:
     """Print a note on stderr: a line break in a name becomes visible. On a terminal, it is folded between words."""
-    print(_folded(line, sys.stderr), file=sys.stderr)
+    print(_folded(_as_typed(line), sys.stderr), file=sys.stderr)
 
 
 def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
@@ -46,7 +68,7 @@ def print_hint(line: str) -> None:
 
 def print_note_lines(text: str) -> None:
     """Print a text of several lines on stderr, such as the message of an error. Commands in it can be copied."""
-    for line in text.split("\n"):
+    for line in _as_typed(text).split("\n"):
         print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
 
 

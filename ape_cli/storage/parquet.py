@@ -23,7 +23,7 @@ ROW_GROUP = 32_768  # rows
 _SHARD_BYTES = 64 * 2**30  # the most that a shard may have
 _SPLIT = "BYTE_STREAM_SPLIT"
 _NOTE = b"ape"  # the key of the note in the footer
-_OVERWRITE = "run the same `ape gen` command with `overwrite`, or restore the file"
+_OVERWRITE = "restore the file, or generate the dataset again with `ape gen … --overwrite`"
 _AT_ONCE = 1024  # rows of values
 
 
