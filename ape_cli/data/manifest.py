@@ -299,7 +299,9 @@ def read_manifest(folder: StoragePath) -> Manifest:
     except ValueError as error:
         what = f"{path} was altered, or was written by another version of ape"
         got = first_error(error) if isinstance(error, ValidationError) else str(error)
-        raise DataError(what, got=got, fix="restore it, or generate the dataset again with `ape gen … --overwrite`") from error
+        raise DataError(
+            what, got=got, fix="restore it, or generate the dataset again with `ape gen … --overwrite`"
+        ) from error
 
 
 def complete_manifest(folder: StoragePath) -> Manifest:
