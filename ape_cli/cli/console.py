@@ -28,8 +28,8 @@ _flags: dict[str, str] = {}  # the options of the command that runs, by the name
 
 def name_fields(flags: dict[str, str]) -> None:
     """Name fields by these options in notes and errors: `data` is printed as `--data`, `decay=1` as `--set decay=1`."""
-    global _flags
-    _flags = flags
+    _flags.clear()
+    _flags.update(flags)
 
 
 def _as_typed(text: str) -> str:

@@ -129,9 +129,8 @@ def _work(
     with left_out() as others:
         work = pending(registry, data, split, decode)
     if not work:
-        left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
-        which = "all other finished runs" if others else "all finished runs that fit"
-        print_note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
+        images = ", except on images, which are not decoded" * (decode == "greedy")
+        print_note(f"nothing to evaluate: no {'other ' * bool(others)}finished run lacks this evaluation{images}")
     return work
 
 
@@ -175,8 +174,10 @@ def _print_baselines(on: Collection[Dataset], split: str, *, several: bool) -> N
             print_result(f"{before}accuracy of always answering the {usual}: {guess['token_accuracy']:.2%}")
         else:
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
-            print_result(f"{before}baselines counted on the training split; the end of a target is given")
-            print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
+            print_result(
+                f"{before}simple rules without a model, counted on the training split; target lengths are given"
+            )
+            print_table(["rule", *_SCORES.values()], rows, _SCORES.values())
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}

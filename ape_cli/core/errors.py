@@ -1,8 +1,8 @@
 """User errors and messages. An error says what is wrong, what was given (got), what is allowed, and how to fix it.
 
-Messages name fields in backquotes: "bad `threads`", "leave `decode` out", "`device=cuda`". This is the word in `decode = `
-of a file and in `decode=` of a function. The command line prints the option in its place: `--decode`, `--device cuda`.
-An option of another command is written with it: "`ape train … --overwrite`".
+Messages name fields in backquotes, as files and functions do: "leave `decode` out", "`device=cuda`". The command line
+prints the option in its place: `--decode`, `--device cuda`. An option of another command is written with it:
+"`ape train … --overwrite`".
 
 Everything that a user can cause is an `ApeError`, which the command line prints without a traceback. An
 `AssertionError`, or any other exception, is a bug of this program and keeps its traceback.

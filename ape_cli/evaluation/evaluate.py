@@ -280,8 +280,8 @@ def check_finished(run: Run) -> RunRecord:
     record = run.record
     status = run.status_in(record)
     if status != "finished":
-        command = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
-        fix = f"wait for it, or continue it: {command}"
+        fix = f"continue it: `ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
+        fix = "wait until it has finished" if status == "running" else fix
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
     check_installed(record.config)
     warn_if_changed(run.name, record.config, record.last_own_files)

@@ -164,6 +164,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     )
     values = tables.parts[part].join(chosen.drop(*COUNTS, *FIELDS), on="number", maintain_order="left")
     if values.is_empty():
+        selected(registry, options)  # raises an error if there are no scores at all
         what = f"no run was evaluated by {part} like this"
         raise NothingToReportError(what, got=options.choice(registry), fix=_FIX[part])
     drawn = of_evaluations(registry, tables, chosen.join(values, on="number", how="semi"), options.split)
