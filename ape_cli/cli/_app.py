@@ -128,18 +128,14 @@ class Command(TyperCommand):
                     formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def _flags(self, ctx: Any) -> dict[str, str]:
-        """The options by the names of fields in messages: `task` is --task, or --tasks where several can be given.
+        """The options by the names of fields in messages, where `task` is --task or --tasks.
 
         If a TOML file has the fields of the request, only options that are no such fields are included.
         """
-        in_file = str(ctx.params.get("file")).endswith(".toml")
-        names = [
-            name
-            for parameter in self.get_params(ctx)
-            if not in_file or getattr(parameter, "rich_help_panel", None) in (EXECUTION, EXISTING, OUTPUT)
-            for name in parameter.opts
-            if name.startswith("--")
-        ]
+        parameters = self.get_params(ctx)
+        if str(ctx.params.get("file")).endswith(".toml"):
+            parameters = [item for item in parameters if item.rich_help_panel in (EXECUTION, EXISTING, OUTPUT)]
+        names = [name for item in parameters for name in item.opts if name.startswith("--")]
         flags = {name[2:].replace("-", "_"): name for name in names}
         return {field.removesuffix("s"): name for field, name in flags.items()} | flags
 

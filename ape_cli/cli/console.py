@@ -37,10 +37,9 @@ def _as_typed(text: str) -> str:
 
     def typed(match: re.Match[str]) -> str:
         name, value = match.groups()
-        if value is None:
-            return f"`{_flags.get(name, name)}`"
-        option = _flags.get(name) or (f"--set {name}=" if "set" in _flags else f"{name}=")
-        return f"`{option}{value}`" if option.endswith("=") else f"`{option} {value}`"
+        if name in _flags:
+            return f"`{_flags[name]}`" if value is None else f"`{_flags[name]} {value}`"
+        return match[0] if value is None or "set" not in _flags else f"`--set {name}={value}`"
 
     return _FIELD.sub(typed, text)
 
@@ -61,7 +60,7 @@ def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
 
 
 def print_hint(line: str) -> None:
-    """Print a note about what else there is, on a terminal only."""
+    """Print a note about progress, or about what else there is, on a terminal only."""
     if sys.stderr.isatty():
         print_note(line)
 
@@ -139,11 +138,6 @@ class Visible:
 def print_json(value: Any) -> None:
     """Print a result as JSON on stdout."""
     print(escaping.json(value))
-
-
-def ticker() -> Callable[[str], None]:
-    """A function that prints a line of progress on a terminal, and nothing elsewhere."""
-    return print_note if sys.stderr.isatty() else lambda line: None
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from ape_cli.cli.console import (
 )
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, AnyPath, Folders, Json, option, path
 from ape_cli.core import escaping, runtime
-from ape_cli.core.errors import ApeError, UsageError, left_out, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.numbers import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
@@ -126,11 +126,10 @@ def _work(
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
         return [(run, other) for run in named for other in (fitting(run, data) if data else [None])]
-    with left_out() as others:
-        work = pending(registry, data, split, decode)
+    work = pending(registry, data, split, decode)
     if not work:
         images = ", except on images, which are not decoded" * (decode == "greedy")
-        print_note(f"nothing to evaluate: no {'other ' * bool(others)}finished run lacks this evaluation{images}")
+        print_note(f"nothing to evaluate: no finished run lacks this evaluation{images}")
     return work
 
 

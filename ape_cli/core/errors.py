@@ -179,8 +179,7 @@ def unknown(
     names = sorted(allowed)
     locations = ", ".join(searched)
     fix = suggestion(name, names, "" if listed_by else "choose one from the list", synonyms)
-    if listed_by:
-        fix = f"{fix} `{listed_by}` lists all".strip()
+    fix = f"{fix} `{listed_by}` lists all".strip() if listed_by else fix
     return UsageError(
         f"unknown {noun}",
         got=repr(name),
@@ -228,14 +227,11 @@ def _plain(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
-def pick(noun: str, name: str, allowed: Iterable[_Name]) -> _Name:
-    """Return the element of `allowed` that is called `name`.
-
-    Raises `UsageError` (see `unknown`) if there is none.
-    """
+def pick(noun: str, name: str, allowed: Iterable[_Name], listed_by: str = "") -> _Name:
+    """Return the element of `allowed` that is called `name`. Raises `UsageError` (see `unknown`) if there is none."""
     names = {str(other): other for other in allowed}
     if name not in names:
-        raise unknown(noun, name, names)
+        raise unknown(noun, name, names, listed_by=listed_by)
     return names[name]
 
 

@@ -130,9 +130,8 @@ def lines(registry: Registry, options: Options) -> pl.DataFrame:
 OVER_ROWS = ("low_over_rows", "high_over_rows")
 _WEIGHT = {"exact_match": "rows"}  # the unit that a metric is a mean over, if it is not tokens
 _FIX = {
-    "size": """`ape train` evaluates each run, but images have one size; `ape eval --split … \
---decode … --data …` evaluates more, also other sizes""",
-    "op": "`ape train --task tree-ops` evaluates each run; `ape eval --split … --decode …` evaluates more",
+    "size": "images have one size: choose other runs",
+    "op": "`ape train --task tree-ops` trains a run with operators",
 }
 
 
