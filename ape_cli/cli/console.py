@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # rich is imported when it is used
 
 
 _NAMED = 80  # characters of a file's name in an error
-_FIELD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")  # as messages name fields, for example `data` and `device=cuda`
+# as messages name fields, for example `data` and `device=cuda`, but not methods: "`log` of logger …"
+_FIELD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`(?! of [a-z])")
 _flags: dict[str, str] = {}  # the options of the command that runs, by the names of their fields
 
 
