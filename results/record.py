@@ -7,6 +7,7 @@ it changes no file. A sweep with finished runs has a page in `docs/results`. `re
 
 from __future__ import annotations
 
+import argparse
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -206,6 +207,7 @@ def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path
 
 def main() -> None:
     """Write all tables, plots and pages."""
+    argparse.ArgumentParser(prog="python -m results.record", description=__doc__).parse_args()
     counts = begun()
     wanted = views(list(counts))
     with ThreadPoolExecutor(2) as pool:

@@ -5,6 +5,7 @@ Each notebook runs in an empty folder of its own, so it needs nothing but the in
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -34,6 +35,7 @@ def run(notebook: Path, folder: Path, preset: str | None = None) -> nbformat.Not
 
 def main() -> None:
     """Run all notebooks and write them back, without the times of their cells."""
+    argparse.ArgumentParser(prog="python -m tools.notebooks", description=__doc__).parse_args()
     for notebook in sorted(EXAMPLES.glob("*.ipynb")):
         with tempfile.TemporaryDirectory() as folder:
             done = run(notebook, Path(folder))

@@ -7,6 +7,7 @@ of new parts are added here, and those of deleted parts are removed.
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,7 @@ def outdated() -> list[str]:
 
 def main() -> None:
     """Write all files, and delete obsolete ones."""
+    argparse.ArgumentParser(prog="python -m tools.pages", description=__doc__).parse_args()
     made = texts()
     for path, text in made.items():
         files.write_text(path, text)

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
-from ape_cli.cli.console import print_error, print_note
-from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, expanded
+from ape_cli.cli.console import name_fields, print_error, print_note
+from ape_cli.cli.options import DATASETS, EXECUTION, EXISTING, OTHER, OUTPUT, PANELS, expanded
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import version
@@ -127,8 +127,21 @@ class Command(TyperCommand):
                 for line in self.epilog.splitlines():
                     formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
+    def _flags(self, ctx: Any) -> dict[str, str]:
+        """The options by the names of fields in messages, where `task` is --task or --tasks.
+
+        If a TOML file has the fields of the request, only options that are no such fields are included.
+        """
+        parameters = self.get_params(ctx)
+        if str(ctx.params.get("file")).endswith(".toml"):
+            parameters = [item for item in parameters if item.rich_help_panel in (EXECUTION, EXISTING, OUTPUT)]
+        names = [name for item in parameters for name in item.opts if name.startswith("--")]
+        flags = {name[2:].replace("-", "_"): name for name in names}
+        return {field.removesuffix("s"): name for field, name in flags.items()} | flags
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
+        name_fields(self._flags(ctx))
         handled = on_stop(signal.default_int_handler)
         try:
             with handled, messages_to(print_note), explained():

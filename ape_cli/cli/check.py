@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import print_json, print_note, print_result, print_table, ticker
+from ape_cli.cli.console import print_hint, print_json, print_note, print_result, print_table
 from ape_cli.cli.options import EXECUTION, THREADS, Json
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import NeedsError
@@ -56,10 +56,9 @@ def check(
     checks = laws.CHECKS | {"logger": (loggers, of_logger)}
     chosen = list(dict.fromkeys(names or []))
     laws.check_names(chosen, checks)
-    tick = ticker()
     findings: list[Finding] = []
     for name in chosen or dict.fromkeys(name for package, _ in checks.values() for name in package.names()):
-        tick(f"checking {name}")
+        print_hint(f"checking {name}")
         findings += laws.check(name, checks)
     if as_json:
         print_json([dataclasses.asdict(f) for f in findings])
@@ -77,7 +76,7 @@ def _print_findings(findings: list[Finding], every: bool) -> None:
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
             print_result(line)
     if not every:
-        print_note("--all lists them with their errors")
+        print_note("--all prints every rule and law with its error")
         return
     for part in dict.fromkeys(f.part for f in findings):
         measured = [f for f in findings if f.part == part and f.law != "import"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -21,11 +22,32 @@ if TYPE_CHECKING:  # rich is imported when it is used
 
 
 _NAMED = 80  # characters of a file's name in an error
+# as messages name fields, for example `data` and `device=cuda`, but not methods: "`log` of logger …"
+_FIELD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`(?! of [a-z])")
+_flags: dict[str, str] = {}  # the options of the command that runs, by the names of their fields
+
+
+def name_fields(flags: dict[str, str]) -> None:
+    """Name fields by these options in notes and errors: `data` is printed as `--data`, `decay=1` as `--set decay=1`."""
+    _flags.clear()
+    _flags.update(flags)
+
+
+def _as_typed(text: str) -> str:
+    """A message with options in place of fields."""
+
+    def typed(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name in _flags:
+            return f"`{_flags[name]}`" if value is None else f"`{_flags[name]} {value}`"
+        return match[0] if value is None or "set" not in _flags else f"`--set {name}={value}`"
+
+    return _FIELD.sub(typed, text)
 
 
 def print_note(line: str) -> None:
     """Print a note on stderr: a line break in a name becomes visible. On a terminal, it is folded between words."""
-    print(_folded(line, sys.stderr), file=sys.stderr)
+    print(_folded(_as_typed(line), sys.stderr), file=sys.stderr)
 
 
 def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
@@ -39,14 +61,14 @@ def _folded(line: str, stream: TextIO, indent: int = 0) -> str:
 
 
 def print_hint(line: str) -> None:
-    """Print a note about what else there is, on a terminal only."""
+    """Print a note about progress, or about what else there is, on a terminal only."""
     if sys.stderr.isatty():
         print_note(line)
 
 
 def print_note_lines(text: str) -> None:
     """Print a text of several lines on stderr, such as the message of an error. Commands in it can be copied."""
-    for line in text.split("\n"):
+    for line in _as_typed(text).split("\n"):
         print(escaping.one_line(escaping.redacted(line)), file=sys.stderr)
 
 
@@ -117,11 +139,6 @@ class Visible:
 def print_json(value: Any) -> None:
     """Print a result as JSON on stdout."""
     print(escaping.json(value))
-
-
-def ticker() -> Callable[[str], None]:
-    """A function that prints a line of progress on a terminal, and nothing elsewhere."""
-    return print_note if sys.stderr.isatty() else lambda line: None
 
 
 @contextmanager

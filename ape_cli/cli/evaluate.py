@@ -22,7 +22,7 @@ from ape_cli.cli.console import (
 )
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, AnyPath, Folders, Json, option, path
 from ape_cli.core import escaping, runtime
-from ape_cli.core.errors import ApeError, UsageError, left_out, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.numbers import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
@@ -126,12 +126,10 @@ def _work(
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
         return [(run, other) for run in named for other in (fitting(run, data) if data else [None])]
-    with left_out() as others:
-        work = pending(registry, data, split, decode)
+    work = pending(registry, data, split, decode)
     if not work:
-        left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
-        which = "all other finished runs" if others else "all finished runs that fit"
-        print_note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
+        images = ", except on images, which are not decoded" * (decode == "greedy")
+        print_note(f"nothing to evaluate: no finished run lacks this evaluation{images}")
     return work
 
 
@@ -175,8 +173,10 @@ def _print_baselines(on: Collection[Dataset], split: str, *, several: bool) -> N
             print_result(f"{before}accuracy of always answering the {usual}: {guess['token_accuracy']:.2%}")
         else:
             rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
-            print_result(f"{before}baselines counted on the training split; the end of a target is given")
-            print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
+            print_result(
+                f"{before}simple rules without a model, counted on the training split; target lengths are given"
+            )
+            print_table(["rule", *_SCORES.values()], rows, _SCORES.values())
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}

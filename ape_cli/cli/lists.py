@@ -18,7 +18,6 @@ from ape_cli.cli.console import (
     print_result,
     print_table,
     shown,
-    ticker,
 )
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag, refuse_idle
 from ape_cli.core import user_parts
@@ -114,9 +113,8 @@ def schemes(
     if measure:
         from ape_cli.evaluation import profiling
 
-        tick = ticker()
         for entry in lines:
-            tick(f"measuring {entry['scheme']}")
+            print_hint(f"measuring {entry['scheme']}")
             # the table of all schemes has each in a model where it acts
             elsewhere = model and names is None and position.load(entry["scheme"]).obstacle(model)
             entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], None if elsewhere else model))
@@ -271,12 +269,11 @@ def add_algebra(lines: Lines) -> None:
     """
     from ape_cli.evaluation import algebra
 
-    tick = ticker()
     names = [line["scheme"] for line in lines]
     cases = [dataclasses.asdict(case) for case in algebra.cases(names)]
     for line in lines:
         name = line["scheme"]
-        tick(f"measuring {name}")
+        print_hint(f"measuring {name}")
         try:
             every = algebra.representations(name)
         except ApeError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_
 
 import typer
 
-from ape_cli.cli.console import print_names, print_note
+from ape_cli.cli.console import print_hint, print_names, print_note
 from ape_cli.core.errors import ApeError, UsageError, messages_to
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
@@ -82,6 +82,7 @@ def listing(package: str) -> Callable[[bool], None]:
             return
         with messages_to(print_note):  # options are read before the command prints messages
             print_names((part.name, part.about) for part in import_module(package).every())
+        print_hint("--view NAME chooses one")
         raise typer.Exit
 
     return print_parts

@@ -204,9 +204,9 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
-    guess = "time unknown" if total is None else f"about {clock(max(1.0, total))}, estimated from registered runs"
+    guess = "time unknown" if total is None else f"about {clock(max(1.0, total))}, estimated from earlier runs"
     if len(estimates) < len(todo):
-        guess += ", as no registered run has the same model"
+        guess += ", as no earlier run has the same model"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     print_result(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:

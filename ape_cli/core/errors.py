@@ -1,7 +1,8 @@
 """User errors and messages. An error says what is wrong, what was given (got), what is allowed, and how to fix it.
 
-Messages name options and fields as they are, in backquotes: "bad `threads`", "leave `decode` out", "`device=cuda`". A
-reader meets the same word in --decode, in `decode = ` of a file, and in `decode=` of a function.
+Messages name fields in backquotes, as files and functions do: "leave `decode` out", "`device=cuda`". The command line
+prints the option in its place: `--decode`, `--device cuda`. An option of another command is written with it:
+"`ape train … --overwrite`".
 
 Everything that a user can cause is an `ApeError`, which the command line prints without a traceback. An
 `AssertionError`, or any other exception, is a bug of this program and keeps its traceback.
@@ -162,11 +163,12 @@ def unknown(
     allowed: Iterable[str],
     searched: Iterable[str] = (),
     synonyms: Mapping[str, str] | None = None,
+    listed_by: str = "",
 ) -> UsageError:
     """The error for an unknown `noun` called `name`, with the nearest match and the full list.
 
     `searched` are the places where the names come from, if a user can add to them. `synonyms` are other words for
-    names.
+    names. `listed_by` is the command that lists the names, if there may be many.
 
     >>> print(unknown("task", "tree-cpoy", ["copy", "tree-copy"]))
     unknown task
@@ -176,12 +178,13 @@ def unknown(
     """
     names = sorted(allowed)
     locations = ", ".join(searched)
+    fix = suggestion(name, names, "" if listed_by else "choose one from the list", synonyms)
+    fix = f"{fix} `{listed_by}` lists all".strip() if listed_by else fix
     return UsageError(
         f"unknown {noun}",
         got=repr(name),
         allowed=_listed(name, names),
-        fix=suggestion(name, names, "choose one from the list", synonyms)
-        + (f" (searched: {locations}; PYTHONPATH adds folders with ape_cli in them)" if locations else ""),
+        fix=fix + (f" (searched: {locations}; PYTHONPATH adds folders with ape_cli in them)" if locations else ""),
     )
 
 
@@ -189,12 +192,12 @@ def _listed(name: str, names: Sequence[str]) -> str:
     """The names in a line. Of very many, only those that are most like `name`.
 
     >>> _listed("run-7", [f"run-{i}" for i in range(100)])
-    'run-7, run-97, run-87, run-79, run-78, … (100 in all)'
+    'run-7, run-97, run-87, run-79, run-78, … (the closest of 100)'
     """
     if len(names) <= _MANY:
         return ", ".join(names) or "none"
     near = difflib.get_close_matches(name, names[:_COMPARED], n=5, cutoff=0.0)
-    return f"{', '.join(near)}, … ({len(names):,} in all)"
+    return f"{', '.join(near)}, … (the closest of {len(names):,})"
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str, synonyms: Mapping[str, str] | None = None) -> str:
@@ -224,14 +227,11 @@ def _plain(name: str) -> str:
     return str(name).casefold().replace("-", "").replace("_", "")
 
 
-def pick(noun: str, name: str, allowed: Iterable[_Name]) -> _Name:
-    """Return the element of `allowed` that is called `name`.
-
-    Raises `UsageError` (see `unknown`) if there is none.
-    """
+def pick(noun: str, name: str, allowed: Iterable[_Name], listed_by: str = "") -> _Name:
+    """Return the element of `allowed` that is called `name`. Raises `UsageError` (see `unknown`) if there is none."""
     names = {str(other): other for other in allowed}
     if name not in names:
-        raise unknown(noun, name, names)
+        raise unknown(noun, name, names, listed_by=listed_by)
     return names[name]
 
 

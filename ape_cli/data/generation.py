@@ -108,7 +108,7 @@ def generate(
             complete = _manifest(task, plan, out, shards, {file: sources for file, (_, sources) in made.items()})
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
                 what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
-                raise DataError(what, fix="generate the whole dataset again with `overwrite`")
+                raise DataError(what, fix="generate the dataset again with `ape gen … --overwrite`")
             manifest = complete
             files.write_text(out / "README.md", card(manifest, task))
             files.write_text(manifest_path(out), f"{manifest.model_dump_json(indent=2)}\n")
@@ -250,7 +250,7 @@ def _plan_of(path: StoragePath, plan: DatasetPlan) -> str | None:
 def _check_ours(out: StoragePath) -> None:
     """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
     if (out / "data").is_symlink():
-        got, fix = "data is a symbolic link", "remove the link, or choose another `out`"
+        got, fix = "data is a symbolic link", "remove the link, or choose another folder"
         raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
     if manifest_path(out).exists() or shard_files(out):
         return
@@ -258,7 +258,7 @@ def _check_ours(out: StoragePath) -> None:
     foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
     if foreign:
         what = "the folder is not empty and contains no dataset"
-        raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another `out`")
+        raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another folder")
 
 
 def _kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:

@@ -43,6 +43,7 @@ from ape_cli.runs.record import DECODINGS, RECORD, DatasetRecord, RunRecord, eva
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.paths import StoragePath, checked_name
+from ape_cli.storage.tensors import AGAIN
 from ape_cli.tasks import BaseTask
 from ape_cli.tasks._trees import has_open_positions
 
@@ -92,10 +93,10 @@ def evaluate(
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
         what = "the weights of the run produce values that are not finite"
-        raise RunError(what, got=run.name, fix="train it again with `overwrite`")
+        raise RunError(what, got=run.name, fix=AGAIN)
     if other:
         what = f"the score of {run.name} is not stored: it is one of other code of {' and '.join(other)}"
-        logger.warning(f"{what}; restore the file and evaluate again, or train again with `overwrite`")
+        logger.warning(f"{what}; restore the file and evaluate again, or {AGAIN}")
     else:
         run.save_evaluation(evaluation, record)
     return evaluation
@@ -279,8 +280,8 @@ def check_finished(run: Run) -> RunRecord:
     record = run.record
     status = run.status_in(record)
     if status != "finished":
-        command = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
-        fix = f"wait for it, or continue it: {command}"
+        fix = f"continue it: `ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
+        fix = "wait until it has finished" if status == "running" else fix
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
     check_installed(record.config)
     warn_if_changed(run.name, record.config, record.last_own_files)

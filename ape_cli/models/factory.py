@@ -218,7 +218,7 @@ def change(part: str, runs: list[str]) -> str:
     """A sentence about a part whose file has changed since `runs` were trained."""
     since = f"run {runs[0]} was" if len(runs) == 1 else f"{len(runs):,} runs were"
     example = "" if len(runs) == 1 else f", for example {runs[0]}"
-    return f"the code of {part} has changed since {since} trained{example}; train again with `overwrite`"
+    return f"the code of {part} has changed since {since} trained{example}; `ape train … --overwrite` trains again"
 
 
 def warn_if_changed(run: str, config: Config, digests: dict[str, str]) -> None:

@@ -130,9 +130,8 @@ def lines(registry: Registry, options: Options) -> pl.DataFrame:
 OVER_ROWS = ("low_over_rows", "high_over_rows")
 _WEIGHT = {"exact_match": "rows"}  # the unit that a metric is a mean over, if it is not tokens
 _FIX = {
-    "size": """`ape train` evaluates each run, but images have one size; `ape eval --split … \
---decode … --data …` evaluates more, also other sizes""",
-    "op": "`ape train --task tree-ops` evaluates each run; `ape eval --split … --decode …` evaluates more",
+    "size": "images have one size: choose other runs",
+    "op": "`ape train --task tree-ops` trains a run with operators",
 }
 
 
@@ -164,6 +163,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     )
     values = tables.parts[part].join(chosen.drop(*COUNTS, *FIELDS), on="number", maintain_order="left")
     if values.is_empty():
+        selected(registry, options)  # raises an error if there are no scores at all
         what = f"no run was evaluated by {part} like this"
         raise NothingToReportError(what, got=options.choice(registry), fix=_FIX[part])
     drawn = of_evaluations(registry, tables, chosen.join(values, on="number", how="semi"), options.split)

@@ -8,6 +8,7 @@ logarithm. `scored` gives the perplexity.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -303,8 +304,11 @@ def selected(registry: Registry, options: Options) -> Values:
     """
     values, settings = scores(registry, options.split)
     if values.is_empty():
-        got = f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist")
+        states = Counter(item.run.status_in(item.record) for item in described(registry))
+        got = f"{registry.folder}: {', '.join(f'{n} {state}' for state, n in states.items()) or 'no runs'}"
         fix = "train one first: `ape train --scheme rope --task copy`; `results` names another folder"
+        if states["finished"]:
+            fix = "evaluate the finished runs: `ape eval`"
         raise NothingToReportError("there is nothing to report: no evaluated run", got=got, fix=fix)
     chosen = values.filter(
         pl.col("metric") == options.metric,

@@ -4,7 +4,7 @@ Everything that is said about a table is decided for the lines that it shows. `l
 `mark` then compares the lines of one column.
 
 A row is named by its scheme and by the settings in which it differs from its preset. What all rows of a table share is
-left out and stands in the caption; a single row keeps its settings. If a row of a scheme sets a setting of training
+left out, and the caption has it. If a row of a scheme sets a setting of training
 (`runs.config.TRAINING`), the other rows of the scheme name their own value of it, which is the preset's:
 `rope (lr_peak=0.001)`.
 
@@ -152,7 +152,7 @@ def row_names(lines: pl.DataFrame, settings: Mapping[RowKey, Settings]) -> tuple
     keys = lines.select("scheme", "configuration", "variant").unique(maintain_order=True).rows()
     rows = list(dict.fromkeys((scheme, settings[configuration, variant]) for scheme, configuration, variant in keys))
     shared = set.intersection(*(set(row.variant) for _, row in rows))
-    shared = {item for item in shared if item[0] != CODE and len(rows) > 1}
+    shared = {item for item in shared if item[0] != CODE}
     names = {}
     for scheme, row in rows:
         own = set(row.variant) - shared

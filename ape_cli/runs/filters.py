@@ -90,6 +90,7 @@ _PLAIN = re.compile(  # a column, a sign and a value
 _MISSING = re.compile(r"\s*([\w-]+)\s+is\s+(not\s+)?null\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?%?", re.IGNORECASE)  # also 1,000 and 50%
 _SHORT = {"validation": "validation_token_accuracy"}  # what the table on a terminal calls a column
+_LISTED_BY = "ape runs --json"
 _FORMS = "COLUMN=VALUE, or with != < <= > >=, or ~ for a part of a text, or a SQL expression on columns"
 
 
@@ -135,7 +136,7 @@ def _fulfilled(table: pl.DataFrame, text: str, sql: str) -> pl.Series:
     try:
         expression = pl.sql_expr(sql)
         for name in expression.meta.root_names():
-            pick("column", name, table.columns)
+            pick("column", name, table.columns, _LISTED_BY)
         fulfilled = table.with_columns(expression.alias("fulfilled"))["fulfilled"]
     except pl.exceptions.PolarsError as error:
         raise UsageError("bad `filter`: it cannot be computed", got=text, allowed=_FORMS, fix=fix) from error
@@ -147,7 +148,7 @@ def _fulfilled(table: pl.DataFrame, text: str, sql: str) -> pl.Series:
 def _column(table: pl.DataFrame, name: str) -> str:
     """The column of a name, which may have hyphens in place of underscores. Raises `UsageError` if it is unknown."""
     plain = name.replace("-", "_")
-    return pick("column", _SHORT.get(plain, plain), table.columns)
+    return pick("column", _SHORT.get(plain, plain), table.columns, _LISTED_BY)
 
 
 def arranged(table: pl.DataFrame, column: str, *, descending: bool) -> pl.DataFrame:

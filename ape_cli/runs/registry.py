@@ -150,7 +150,7 @@ class Registry:
         if alike:
             what, fix = "several runs have names with this prefix", "give a longer prefix"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
-        raise unknown("run", name, names)
+        raise unknown("run", name, names, listed_by="ape runs")
 
     def run_for(self, config: Config, data: Dataset) -> Run:
         """The run of a resolved configuration on a dataset, whether it exists or not.

@@ -39,7 +39,7 @@ from ape_cli.runs.record import EVALUATION, RECORD, RunRecord, TrainingResult, e
 from ape_cli.storage import files, tensors
 from ape_cli.storage.object_store import Version
 from ape_cli.storage.paths import StoragePath
-from ape_cli.storage.tensors import Tensors
+from ape_cli.storage.tensors import AGAIN, Tensors
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # imported lazily: training needs no polars
 WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
 _BYTES = {WEIGHTS: tensors.LARGEST, HISTORY: 16 << 20}  # the most bytes of a file
 _EVALUATION_BYTES = 8 << 20
-_AGAIN = "restore the file, or train the run again with `overwrite`"
+_AGAIN = f"restore the file, or {AGAIN}"
 STATES, LOCK = "state", ".lock"
 STATE = f"{STATES}/state.safetensors"
 _PATIENCE = 60.0  # seconds; an update of run.json takes much less
@@ -127,7 +127,7 @@ class Run:
     @property
     def _again(self) -> str:
         """What to do about a damaged run."""
-        return f"train it again with `overwrite`, or remove {self.folder}"
+        return f"{AGAIN}, or remove {self.folder}"
 
     @property
     def status(self) -> str:
@@ -312,7 +312,7 @@ class Run:
     def require_weights(self) -> None:
         """Raises `RunError` if the best weights of a finished run are not here."""
         if not self.has_weights():
-            raise RunError("the run has no weights", got=self.name, fix="train it again with `overwrite`")
+            raise RunError("the run has no weights", got=self.name, fix=AGAIN)
 
     def load_model(self) -> Tensors:
         """The best weights of a finished run. Raises `RunError` if there are none, or if they were altered."""

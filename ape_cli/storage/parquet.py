@@ -23,7 +23,7 @@ ROW_GROUP = 32_768  # rows
 _SHARD_BYTES = 64 * 2**30  # the most that a shard may have
 _SPLIT = "BYTE_STREAM_SPLIT"
 _NOTE = b"ape"  # the key of the note in the footer
-_OVERWRITE = "run the same `ape gen` command with `overwrite`, or restore the file"
+AGAIN = "restore the file, or generate the dataset again with `ape gen … --overwrite`"
 _AT_ONCE = 1024  # rows of values
 
 
@@ -125,7 +125,7 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
             source.seek(0)
             if digest != sha256:
                 what, got = f"a shard was altered or truncated: {path}", f"sha256 {digest[:16]}…"
-                raise DataError(what, got=got, allowed=f"sha256 {sha256[:16]}…", fix=_OVERWRITE)
+                raise DataError(what, got=got, allowed=f"sha256 {sha256[:16]}…", fix=AGAIN)
         file = pq.ParquetFile(source, pre_buffer=True)  # it reads the columns of a row group with few requests
         stored = file.schema_arrow
     if not stored.equals(schema):

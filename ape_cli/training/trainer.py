@@ -44,6 +44,7 @@ from ape_cli.models.transformer import Model, forward, loss
 from ape_cli.position import planner
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
+from ape_cli.storage.tensors import AGAIN
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
@@ -321,8 +322,8 @@ class Trainer:
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             if memory.ran_out(error):
                 raise
-            got, fix = str(error).splitlines()[0], "start the run again with `overwrite`"
-            raise RunError("the stored state does not fit the run", got=got, fix=fix) from error
+            got = str(error).splitlines()[0]
+            raise RunError("the stored state does not fit the run", got=got, fix=AGAIN) from error
         return progress, best
 
     def _store(self, ended: bool) -> None:

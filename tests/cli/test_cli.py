@@ -24,7 +24,7 @@ def test_the_user_s_own_three_lines(here: Path) -> None:
     assert "datasets/tree-ops-breadth" in out
     out, err = ape("train", "--scheme", "orthogonal-tree", "--preset", "tiny")
     assert "datasets/tree-ops-breadth, the newest that orthogonal-tree can read" in err
-    assert "`data` or `task` chooses another" in err
+    assert "`--data` or `--task` chooses another" in err
     assert "test token accuracy" in out
     out, _ = ape("report", "--format", "markdown")
     assert "| orthogonal-tree | " in out
@@ -69,7 +69,7 @@ def test_gen_again_and_otherwise(here: Path) -> None:
     assert json.loads(ape(*words, "--workers", "2", "--json")[0])["fingerprint"] == first["fingerprint"]
     _, err = ape(*words, "--seed", "43", code=1)
     assert "seed 42 there, 43 now" in err
-    assert "`overwrite`" in err
+    assert "`--overwrite`" in err
     again = ape(*words, "--seed", "43", "--overwrite")[0]
     assert "160 rows written (100 train, 30 validation, 30 test)" in again
 
@@ -111,7 +111,7 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
     _, err = ape(*words, "--task", "tree-copy")
     assert "data: datasets/tree-copy-breadth-tiny, at the sizes of preset tiny" in err
     assert "the existing datasets/tree-copy-breadth is not used" in err
-    assert "choose it with `data` instead of `task`" in err
+    assert "choose it with `--data` instead of `--task`" in err
     _, err = ape(*words, "--data", "datasets/tree-copy-breadth")
     assert "is not used" not in err
 
@@ -145,7 +145,7 @@ def test_show(here: Path) -> None:
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, neurips, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
-        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`data` already names a dataset"),
+        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`--data` already names a dataset"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["eval", "nothing"], 2, "no runs in results"),
         (["report"], 1, "ape train"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -10,7 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ape_cli.cli.options import AnyPath, expanded, flags_of, option, path
+import ape_cli
+from ape_cli import tasks
+from ape_cli.cli import app as ape_app
+from ape_cli.cli.options import AnyPath, expanded, flag, flags_of, option, path
 from tests.conftest import ape
 
 
@@ -44,11 +49,39 @@ def test_a_dataclass_stands_for_its_fields() -> None:
     assert groups == dict.fromkeys(vars(shared), "A group") | {"count": "Another group"}
 
 
-def test_an_error_from_below_names_options_as_they_are() -> None:
+def test_an_error_from_below_names_options_as_they_are_typed(here: Path) -> None:
+    """With a file of the request, fields of the file are named as they are there."""
     words = ("train", "--scheme", "rope", "--task", "copy")
-    assert "error: bad `threads`\n" in ape(*words, "--threads", "0", code=2)[1]
+    assert "error: bad `--threads`\n" in ape(*words, "--threads", "0", code=2)[1]
     told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
-    assert "got:     `precision=tf32` on cpu\n" in told
+    assert "got:     `--precision tf32` on cpu\n" in told
+    assert "or `--set decay=1`\n" in ape(*words, "--attention", "linear", "--set", "decay=0.9", code=2)[1]
+    assert "`--tasks copy,reverse`, or name a dataset with `--data`" in ape("sweep", "--schemes", "rope", code=2)[1]
+    Path("mine.toml").write_text('schemes = ["rope"]')
+    assert "`tasks=copy,reverse`, or name a dataset with `data`" in ape("sweep", "mine.toml", code=2)[1]
+    assert "error: bad `--threads`\n" in ape("train", "--config", "mine.toml", "--threads", "0", code=2)[1]
+
+
+def test_options_named_in_texts_exist() -> None:
+    """Those after `ape COMMAND` are options of this command, and others are options of some command."""
+    commands = typer.main.get_command(ape_app).commands  # type: ignore[attr-defined]
+    options = {name: {flag for item in command.params for flag in item.opts} for name, command in commands.items()}
+    of_tasks = {flag(name) for task in tasks.names() for name in tasks.options_of(tasks.load(task))}
+    every = of_tasks.union({"--help"}, *options.values())
+    texts = [
+        node.value
+        for file in Path(ape_cli.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
+    for text in texts:
+        for command, words in re.findall(r"`ape ([a-z]+)([^`]*)", text):
+            assert set(_OPTION.findall(words)) <= options[command] | of_tasks | {"--help"}, text
+        if not re.search("torchrun|ray start|tensorboard|trackio", text):
+            assert set(_OPTION.findall(text)) <= every, text
+
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 @pytest.mark.parametrize(

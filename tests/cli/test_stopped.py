@@ -72,7 +72,7 @@ def check_resumed(here: Path, straight: tuple[str, bytes], sign: signal.Signals,
     (folder,) = here.glob("results/runs/*")
     assert json.loads((folder / "run.json").read_text())["status"] != "finished"
     assert "stopped" in ape("runs")[0]
-    assert "`resume`" in ape(*LONG, code=1)[1]
+    assert "`--resume`" in ape(*LONG, code=1)[1]
     resumed, _ = ape(*LONG, "--resume")
     printed, weights = straight
     assert resumed.splitlines()[1:] == printed.splitlines()[1:]

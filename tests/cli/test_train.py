@@ -63,7 +63,7 @@ def test_eval_shows_what_counting_reaches(here: Path) -> None:
     ape("train", "--scheme", "rope", *WORDS, "--no-eval")
     counted = count_baselines(open_dataset("datasets/copy-tiny"), "test").counted
     out = ape("eval")[0]
-    assert "baselines counted on the training split" in out
+    assert "simple rules without a model, counted on the training split" in out
     for name, scores in counted.items():
         line = next(line for line in out.splitlines() if f" {name} " in line)
         assert f"{scores['token_accuracy']:.2%}" in line

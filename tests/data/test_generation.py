@@ -60,7 +60,7 @@ def test_an_altered_shard_is_named_and_kept(tmp_path: Path, task: Any) -> None:
     damaged = bytearray(path.read_bytes())
     damaged[200] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(DataError, match=r"train-00001-of-00004[\s\S]*`overwrite`"):
+    with pytest.raises(DataError, match=r"train-00001-of-00004[\s\S]*--overwrite`"):
         generate(task, plan(task), tmp_path)
     assert path.read_bytes() == damaged
     generate(task, plan(task), tmp_path, overwrite=True)

@@ -66,7 +66,7 @@ def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     shutil.rmtree("datasets")
     refused = ape("train", *of_file, "--overwrite", "--device", "cpu", code=1)[1]
     assert "cannot be generated again" in refused
-    assert "`data`" in refused
+    assert "`--data`" in refused
 
 
 def test_what_is_no_configuration_is_refused(here: Path) -> None:

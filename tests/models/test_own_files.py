@@ -75,7 +75,7 @@ def test_a_changed_file_is_named_once(
     rewrite(file)
     for again in (train, [*train, "--resume"]):
         err = ape(*again)[1]
-        assert err.count(f"{CHANGED} {run.name} was trained; train again with `overwrite`") == 1
+        assert err.count(f"{CHANGED} {run.name} was trained; `ape train … --overwrite` trains again") == 1
     sweep = ["sweep", "--schemes", "mine-own", "--seeds", "42", *settings, "--dry-run"]
     for words_of in (["runs"], ["report"], ["eval", run.name, "--split", "validation"], sweep):
         assert ape(*words_of)[1].count(f"{CHANGED} {run.name} was trained") == 1, words_of

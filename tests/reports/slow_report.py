@@ -56,7 +56,7 @@ def row_names(rows: list[Run]) -> Callable[[Run], str]:
     """The name of the row of each of some runs, which are those of one table."""
     settings = {(run["scheme"], words(run["own"])): run for run in rows}
     owns = [set(run["own"].items()) for run in settings.values()]
-    shared = dict(set.intersection(*owns)) if len(settings) > 1 else {}
+    shared = dict(set.intersection(*owns))
 
     def name(run: Run) -> str:
         of_scheme = [other for other in settings.values() if other["scheme"] == run["scheme"]]

@@ -146,7 +146,7 @@ def test_a_run_without_its_run_json_is_begun_afresh(words: Dataset, tmp_path: Pa
 def test_overwrite_replaces_whatever_is_there(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path).run
     (done.folder / "run.json").write_text('{"version": 99}')
-    with pytest.raises(RunError, match="`overwrite`"):
+    with pytest.raises(RunError, match="--overwrite`"):
         run(words, tmp_path)
     assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
 
@@ -162,7 +162,7 @@ def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) 
         (tensors, progress | {"unknown": 1}),
     ]:
         found.save_state(bad_tensors, bad_progress)
-        with pytest.raises(RunError, match=r"stored state[\s\S]*`overwrite`"):
+        with pytest.raises(RunError, match=r"stored state[\s\S]*--overwrite`"):
             run(words, tmp_path, existing=ExistingRun.RESUME)
     found.save_state(tensors, progress)
     assert run(words, tmp_path, existing=ExistingRun.RESUME).trained

@@ -73,7 +73,7 @@ def test_order() -> None:
     ("condition", "message", "told"),
     [
         ("steps>", "it cannot be computed", "steps is null"),
-        ("stepz=1", "unknown column", "did you mean 'steps'"),
+        ("stepz=1", "unknown column", "did you mean 'steps'? `ape runs --json` lists all"),
         ("run=rope or steps=90", "unknown column", "'rope'"),  # no run is called like this
         ("steps = 1 or run > 3", "it cannot be computed", "COLUMN=VALUE"),
         ("steps", "it is not true or false of a run", "a condition"),

@@ -18,7 +18,7 @@ TRIAL = ["--tasks", "copy", "--preset", "tiny", "--device", "cpu"]
 
 def test_an_estimate_scales_with_the_work(here: Path) -> None:
     """A run of 6 steps with 16 words of 6 symbols took 3 seconds, 3 / (6 * 16 * 6) for each step and symbol."""
-    assert "time unknown, as no registered run has the same model" in ape(
+    assert "time unknown, as no earlier run has the same model" in ape(
         "sweep", "--schemes", "rope", *TRIAL, "--dry-run"
     )[0].replace("\n", " ")
     ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)

@@ -110,7 +110,7 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     assert plan["seconds"] == pytest.approx((30 + 70 + 2 * 50 + 2 * (30 + 70 + 50)) / 2)
     table = ape("sweep", *GRID, *SHORT, "--dry-run")[0]
     assert "8 trials, 4 to do" in table
-    assert "estimated from registered runs" in table
+    assert "estimated from earlier runs" in table
 
 
 def test_shards_share_a_sweep_out(here: Path) -> None:

@@ -127,7 +127,7 @@ def test_the_command_exports_once(of_words: Both, tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == sorted(exported.FILES)
     first = {path.name: path.read_bytes() for path in out.iterdir()}
     assert str(tmp_path) not in first["config.json"].decode() + first["README.md"].decode()
-    assert "add `overwrite`" in ape(*words, code=2)[1]
+    assert "add `--overwrite`" in ape(*words, code=2)[1]
     assert json.loads(ape(*words, "--overwrite", "--json")[0])["scores"] == model.about["scores"]
     weights = tmp_path / "runs" / done.name / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")

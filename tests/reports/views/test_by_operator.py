@@ -94,5 +94,5 @@ def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) 
         read(tmp_path)
     put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), decode="greedy")
     assert read(tmp_path, decode="greedy").height == 4
-    with pytest.raises(ApeError, match="no run was evaluated by op"):
+    with pytest.raises(ApeError, match="no evaluation matches the selection"):
         read(tmp_path, split="validation")
