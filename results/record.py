@@ -16,6 +16,7 @@ import polars as pl
 
 from ape_cli.runs.registry import open_registry
 from results import claims, controls, features, figures, first_picture, maps, queries, starts, verdicts, worth
+from results.figures.forest import for_both_pages
 from results.numbers import SCHEMES, TREE_TASKS
 from results.plans import ABOUT, AGAIN, RESULTS, ROOT, RUNS, begun, planned, run, source, standing
 from results.queries.answers import floor_table
@@ -216,6 +217,9 @@ def main() -> None:
         plots = [[*selection(s), *(["--by", "size"] if s in AGAIN else []), *plotted(s)] for s in counts]
         plots.append([*selection("table1"), *plotted("table1-error"), "--axis", "error"])
         list(pool.map(printed, plots))
+    for plot in PAGES.glob("plots/*/*.svg"):
+        if "prefers-color-scheme" not in (svg := plot.read_text(encoding="utf-8")):
+            plot.write_text(for_both_pages(svg), encoding="utf-8")
     made |= computed()
     first = first_picture.drawn(printed([*selection("table2"), *first_picture.WORDS]))
     drawn = figures.drawn(open_registry(RUNS), planned)
