@@ -174,7 +174,7 @@ def scores_of_content(
     products = k @ q / K**0.5
     if scheme.name == "pope":
         magnitude = (1 + q.exp()).log() * (1 + k.exp()).log()
-        step = torch.tensor([10_000 ** (-c / K) for c in range(K)])
+        step = torch.tensor([scheme.base ** (-c / K) for c in range(K)])
         phase = torch.tensor(of[: len(k)])[:, None] * step - at * step + scheme.free[head].clamp(-2 * math.pi, 0)
         return list((magnitude * phase.cos()).sum(1) / K**0.5)
     if scheme.name == "contextual":
@@ -330,7 +330,8 @@ PLACES: dict[str, tuple[list, list, list]] = {
 }
 CASES: list[tuple[str, float, dict[str, Any]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
-CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("selective-rope", 1.0, {"gate": True, "bias": True})]
+CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("pope", 1.0, {"init": "uniform", "base": 50.0})]
+CASES += [("selective-rope", 1.0, {"gate": True, "bias": True}), ("selective-rope", 1.0, {"convolution": 0})]
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Selective RoPE: scores of another implementation, sums of angles by hand and by loops, and numerical care."""
+"""Selective RoPE: scores of another implementation, sums of angles by hand, and numerical care."""
 
 from __future__ import annotations
 
@@ -60,30 +60,6 @@ def test_quarter_turns_by_hand() -> None:
     # relative to the query, (3, 5) stays, is turned back by a quarter to (5, -3), and by a half to (-3, -5)
     expected = torch.tensor([-3.0, 5.0, 3.0]).double() / math.sqrt(2)
     assert torch.allclose(found[0, 0, 2], expected)
-
-
-@pytest.mark.parametrize("options", SIZED)
-def test_angles_derived_again(options: dict[str, Any]) -> None:
-    """Angles of each token, head and pair by loops: x scaled, projected, convolved, raised, gated, times frequency."""
-    scheme = causal.scheme_of("selective-rope", rank=3, base=100.0, **options)
-    module, x = drawn(scheme), causal.tokens()
-    found = causal.content_of(scheme, x)
-    assert found is not None
-    unit = torch.cat([part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in x.chunk(causal.H, -1)], -1)
-    phi = unit @ module.project[0].weight.T @ module.project[1].weight.T
-    pairs = causal.K // 2
-    for n in (0, 1, 2, 3, 74):
-        for h in range(causal.H):
-            for c in range(pairs):
-                at = h * pairs + c
-                value = phi[1, n, at]
-                if module.convolution is not None:
-                    weight = module.convolution.weight[at]
-                    value = sum(weight[3 - back] * phi[1, n - back, at] for back in range(min(4, n + 1)))
-                if module.bias is not None and module.gate is not None:
-                    value = value + module.bias[h, c].exp()
-                    value = value / (1 + (-(unit[1, n] @ module.gate.weight[h]) - module.gate.bias[h]).exp())
-                assert torch.isclose(found[1, n, h, c], value * 100.0 ** (-c / pairs), atol=1e-12)
 
 
 @pytest.mark.parametrize("options", SIZED)
