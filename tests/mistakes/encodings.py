@@ -29,7 +29,7 @@ both sides contracted with the same transpose (trees)
   +     operators = Products(operators.stages, operators.table.mT, operators.rows)
   + return operators(x)
 tree paths off by one: SOS at the root's place
-  Branches.prepare  position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root
+  Branches.prepare  models/test_reference.py::test_the_model_is_the_plain_one
   - heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
   + heap = positions.detach().cpu().numpy().ravel() + 1
 the path composed from the leaf up instead of from the root down

@@ -112,7 +112,7 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
     if scheme.name == "wire":
         return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.source_nodes))
-    return at * 10_000 ** (-2 * pair / K)
+    return at * scheme.base ** (-2 * pair / K)
 
 
 def spectral(heap: int, tree: list[int]) -> Tensor:
@@ -130,7 +130,8 @@ def size(scheme: position.Scheme, at: int | list[int], pair: int, side: str) -> 
     """The factor by which a pair of channels is multiplied."""
     if scheme.name != "xpos":
         return 1.0
-    return ((2 * pair / K + 0.4) / 1.4) ** ((at if side == "query" else -at) / 512)
+    rate = (2 * pair / K + scheme.gamma) / (1 + scheme.gamma)
+    return rate ** ((at if side == "query" else -at) / scheme.scale_base)
 
 
 def of_nodes(scheme: position.Scheme, at: int, of: int, head: int, place: str) -> Tensor:
@@ -332,6 +333,7 @@ CASES: list[tuple[str, float, dict[str, Any]]] = [(name, c, {}) for name in posi
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
 CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("pope", 1.0, {"init": "uniform", "base": 50.0})]
 CASES += [("selective-rope", 1.0, {"gate": True, "bias": True}), ("selective-rope", 1.0, {"convolution": 0})]
+CASES += [("xpos", 1.0, {"base": 50.0, "scale_base": 10.0, "gamma": 0.7})]
 
 
 @torch.no_grad()

@@ -75,19 +75,6 @@ def test_a_score_depends_on_the_tokens_from_the_key_to_the_query(options: dict[s
     assert not torch.allclose(before[:, :, 20:, first - 1], after[:, :, 20:, first - 1], atol=1e-6)
 
 
-def test_zero_angles_are_no_encoding_and_constant_ones_are_rope() -> None:
-    (q, k), at = causal.qk(), torch.arange(causal.N)[None]
-    plain = (q @ k.mT * causal.K**-0.5).tril()
-    constant = position.make("selective-rope", causal.D, causal.H)
-    step = 10_000.0 ** (-torch.arange(0, causal.K, 2, dtype=torch.float64) / causal.K)
-    zeros = step.new_zeros(causal.B, causal.N, causal.H, causal.K // 2)
-    assert torch.allclose(causal.scores(constant, q, k, zeros), plain, atol=1e-12)
-    rope = position.make("rope", causal.D, causal.H, interleaved=False)
-    turned = [rope.rotate(side, rope.context(at), name) for side, name in ((q, "query"), (k, "key"))]  # type: ignore[arg-type]
-    expected = (turned[0] @ turned[1].mT * causal.K**-0.5).tril()
-    assert torch.allclose(causal.scores(constant, q, k, zeros + step), expected, atol=1e-12)
-
-
 def test_a_long_row_keeps_its_digits() -> None:
     """After 100,000 tokens of 3 radians, a sum in float32 would be wrong by 0.02 radians; within autocast too."""
     count, step = 100_000, torch.tensor(3.0)

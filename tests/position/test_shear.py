@@ -1,4 +1,4 @@
-"""Shear: operators by hand, scores on two more channels, equality with ALiBi in causal attention."""
+"""Shear: operators by hand, scores on two more channels, and terms of another implementation."""
 
 from __future__ import annotations
 
@@ -55,20 +55,6 @@ def test_scores_are_those_of_two_more_channels() -> None:
     k_more = (scheme.representation(at, "key") @ k_more[..., None])[..., 0]
     longer = torch.cat([q, q_more], dim=-1) @ torch.cat([k, k_more], dim=-1).mT / K**0.5
     assert torch.allclose(found, longer, rtol=1e-14, atol=1e-14)
-
-
-def test_scores_are_those_of_alibi_in_causal_attention() -> None:
-    """And the output of attention is the same with -m i taken out, which leaves a bias m j on keys."""
-    scheme, alibi = make(), position.make("alibi", d_model=K * H, heads=H, causal=True)
-    at = torch.arange(9)[None]
-    q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)
-    context, other = scheme.context(at, causal=True), alibi.context(at, causal=True)
-    found = attention.logits(scheme, q, k, context, context)
-    assert torch.equal(found.tril(), attention.logits(alibi, q, k, other, other).tril())
-    hidden = torch.zeros(9, 9, dtype=torch.float64).masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf"))
-    on_keys = q @ k.mT / K**0.5 + 2.0 ** -torch.arange(1, 9)[:, None, None] * at.double()
-    weights, expected = (found + hidden).softmax(-1), (on_keys + hidden).softmax(-1)
-    assert torch.allclose(weights @ v, expected @ v, atol=1e-14)
 
 
 def test_terms_of_another_implementation() -> None:
