@@ -61,7 +61,7 @@ a positional table that is built and not used
   - return x + self.vectors(context.positions).to(x.dtype)
   + return x
 a positional table broadcast from a single position
-  Sinusoidal.embed  position/test_contract.py::test_every_position_counts
+  Sinusoidal.embed  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return x + self.vectors(context.positions).to(x.dtype)
   + return x + self.vectors(context.positions)[:, :1].to(x.dtype)
 a bias that never reaches cross-attention
@@ -75,7 +75,7 @@ Shaw's term without 1/sqrt(K)
   - q * q.shape[-1] ** -0.5
   + q
 Shiv and Quirk's weights in the wrong order across the levels
-  ShivQuirkTree.vectors  position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own
+  ShivQuirkTree.vectors  models/test_reference.py::test_the_model_is_the_plain_one
   - weight[:, :, None]
   + weight.flip(1)[:, :, None]
 Shiv and Quirk's vectors normalised by the wrong width
@@ -133,7 +133,7 @@ a learned table read one row late
   - at = context.positions.clamp(max=self.shape.max_size)
   + at = (context.positions + 1).clamp(max=self.shape.max_size)
 the locality bias given to one scheme only
-  Scheme.decay  position/test_contract.py::test_locality_bias_is_for_all
+  Scheme.decay  models/test_reference.py::test_the_model_is_the_plain_one
   - self.shape.decay == 1.0
   + self.shape.decay == 1.0 or self.default_decay == 1.0
 a table of grids with columns before rows

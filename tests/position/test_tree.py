@@ -1,4 +1,4 @@
-"""Shiv and Quirk's trees: stacks by hand, U and D as affine maps, and the order of the weights."""
+"""Shiv and Quirk's trees: stacks by hand, and U and D as affine maps."""
 
 from __future__ import annotations
 
@@ -70,22 +70,6 @@ def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
     room[-n:] = 0  # the oldest entry is lost
     assert torch.equal(up @ a, torch.diag(room))
     assert torch.equal(up @ b, torch.zeros(n * k, dtype=torch.float64))
-
-
-def test_weights_fall_with_the_level_and_each_copy_has_its_own() -> None:
-    """Entry s of copy j is scaled by p_j^s times sqrt((1 - p_j^2) n k / 2), where n k is the width of a copy."""
-    scheme = make(d_model=28, max_size=3)  # 4 copies of 6 channels, and 4 channels are left over
-    heap = torch.tensor([[15]])
-    found = scheme.embed(torch.zeros(1, 1, 28), scheme.context(heap))[0, 0]
-    p = torch.tanh(scheme.weights)
-    assert scheme.copies == 4
-    assert p.unique().numel() == 4
-    for j in range(4):
-        for s in range(3):
-            left, right = found[6 * j + 2 * s], found[6 * j + 2 * s + 1]
-            assert left == 0
-            assert torch.isclose(right, p[j] ** s * ((1 - p[j] ** 2) * 3).sqrt())
-    assert torch.equal(found[24:], torch.zeros(4))
 
 
 def test_length_is_about_that_of_the_sinusoidal_vector() -> None:
