@@ -18,7 +18,7 @@ log-gates added up in bfloat16
   - sums_between(self.required(content), q.shape[2])
   + sums_between(self.required(content).to(q.dtype), q.shape[2])
 queries taken for the first keys instead of the last (forget)
-  sums_between  position/test_causal.py::test_it_behaves_in_causal_attention
+  sums_between  models/test_decoder.py::test_the_model_is_the_plain_one
   - until[:, :, until.shape[2] - count :, None]
   + until[:, :, :count, None]
 all heads forget alike
@@ -34,7 +34,7 @@ the logarithm of a gate that was rounded to 0
   - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
   + wide(self.project(x)).sigmoid().log()
 gates of keys ahead counted
-  _AddInterpolated.forward  position/test_causal.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - scores.sigmoid().tril_(behind)
   + scores.sigmoid()
 gates added up from the first key instead of from the query
@@ -54,7 +54,7 @@ the term of CoPE without 1/sqrt(K)
   - scaled @ self.vectors.to(q.dtype).T
   + q @ self.vectors.to(q.dtype).T
 queries taken for the first keys instead of the last (contextual)
-  _AddInterpolated.forward  position/test_causal.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - behind = scores.shape[-1] - scores.shape[-2]
   + behind = 0
 no gradient through the gates
@@ -177,7 +177,7 @@ angles added up in float32
   - self.required(content).double()
   + self.required(content)
 queries taken for the first keys instead of the last (selective-rope)
-  SelectiveRope.logits  position/test_causal.py::test_it_behaves_in_causal_attention
+  SelectiveRope.logits  models/test_decoder.py::test_the_model_is_the_plain_one
   - k.shape[2] - q.shape[2]
   + 0
 the layer's input not divided by its length

@@ -149,7 +149,7 @@ a Euclidean distance without the square root
   - return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5
   + return sum((1.0 * steps) ** 2 for steps in apart)
 Euclidean distances in units of the largest grid of the batch
-  OrthogonalGrid.decay  position/test_orthogonal_grid.py::test_neither_the_batch_nor_padding_moves_a_pair
+  OrthogonalGrid.decay  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - self.structure.straight(q_at, k_at).double()
   + self.structure.straight(q_at, k_at).double() * 4 / k_at.amax().clamp(min=4)
 a distance that only the encoder's self-attention uses
