@@ -10,7 +10,7 @@ sinusoids of the first position for all tokens
   - sinusoids(coordinates, self.shape.d_model // axes)
   + sinusoids(coordinates[:, :1], self.shape.d_model // axes)
 rotary pairs along the heads instead of the channels
-  _pairs  position/test_rope.py::test_heads_do_not_mix
+  _pairs  models/test_reference.py::test_the_model_is_the_plain_one
   - pairs = x.unflatten(-1, (-1, 2))
   + b, h, n, k = x.shape
   + mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)

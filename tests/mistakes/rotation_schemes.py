@@ -18,7 +18,7 @@ a tree whose generators start at twice RoPE's angles, because A - A' counts A tw
   - s / 2
   + s
 xPos with the same factors on both sides
-  Xpos.factors  position/test_xpos.py::test_the_sides_are_inverse_transposes
+  Xpos.factors  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - (-growth).exp()
   + growth.exp()
 xPos with the sides swapped: scores grow with the distance

@@ -50,20 +50,6 @@ def test_scores_of_other_implementations(package: str, tolerance: float) -> None
     assert torch.allclose(found, expected, rtol=0, atol=tolerance)
 
 
-def test_the_sides_are_inverse_transposes() -> None:
-    """As matrices, and they compose: [x]' of a query times [x] of a key is I, and [x + y] = [x] [y]."""
-    scheme, basis = make(), torch.eye(8, dtype=torch.float64)[:, None, None]
-
-    def matrix(at: int, side: position.Side) -> Tensor:
-        return scheme.rotate(basis, scheme.context(torch.tensor([[at]])), side)[:, 0, 0].T
-
-    identity = torch.eye(8, dtype=torch.float64)
-    assert torch.allclose(matrix(700, "query").T @ matrix(700, "key"), identity, atol=1e-14)
-    assert not torch.allclose(matrix(700, "query").T @ matrix(700, "query"), identity, atol=0.1)
-    for side in ("query", "key"):
-        assert torch.allclose(matrix(1000, side), matrix(300, side) @ matrix(700, side), rtol=1e-12, atol=1e-12)
-
-
 def test_scores_fall_with_the_distance_and_are_those_of_rope_at_no_distance() -> None:
     """Without the first pair, and with a base so large that the others do not turn."""
     q = torch.tensor([0.0, 0, 1, 1, 1, 1, 1, 1], dtype=torch.float64)[None, None, None]
