@@ -30,6 +30,7 @@ from tests.conftest import write
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 24, "d_ff": 24, "heads": 2, "steps": 4, "batch_size": 8, "validate_every_steps": 2}
+CHANCE = {"augment": "crop,flip", "dropout": 0.1, "attention_dropout": 0.1, "stochastic_depth": 0.3}  # of images
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,8 @@ def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
     """A tiny configuration of the model for this data: decoder-only, if the scheme does not act elsewhere."""
     if position.load(scheme).causal_only and found.image is None:
         options["model"] = "decoder"
-    return ExperimentSpec(preset="tiny", scheme=scheme, set=SIZES, **options).config(found.modality)
+    settings = SIZES if found.image is None else SIZES | CHANCE | {"encoder_layers": 2}
+    return ExperimentSpec(preset="tiny", scheme=scheme, set=settings, **options).config(found.modality)
 
 
 def reads(scheme: str, found: Dataset) -> bool:

@@ -23,7 +23,6 @@ PAGES = {
     path.stem: path.read_text(encoding="utf-8")
     for path in [record.README, *sorted(record.PAGES.glob("*.md")), record.ELSEWHERE["paper.md"]]
 }
-PROSE = {page: re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", text, flags=re.S) for page, text in PAGES.items()}
 
 
 @pytest.fixture(scope="module")

@@ -55,11 +55,6 @@ class Batch(ABC):
         """The number of labels and of source tokens of the whole batch, also if this is a share of it."""
 
     @property
-    def length(self) -> int:
-        """The number of tokens of the longest row, with padding; 0 for images."""
-        return 0
-
-    @property
     def label_mask(self) -> Tensor:
         """Bool [B, Q], True where a label is to be predicted."""
         return self.labels != self.ignore_index
@@ -117,11 +112,6 @@ class SequenceBatch(Batch):
         return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
 
     @property
-    def length(self) -> int:
-        """The number of tokens of the longest source or target."""
-        return max(self.source_ids.shape[1], self.input_ids.shape[1])
-
-    @property
     def inputs(self) -> tuple[Any, ...]:
         """The arguments of the model's forward pass: source, decoder input, places of labels, and plans."""
         source = (self.source_ids, self.source_positions, self.source_mask)
@@ -161,11 +151,6 @@ class DecoderOnlyBatch(SequenceBatch):
     ids: Tensor  # [B, L], the tokens of the source and of the decoder's input
     positions: Tensor  # [B or 1, L] or [B or 1, L, C]
     input_indices: Tensor  # int64 [B, M], of the tokens of the decoder's input among `ids`
-
-    @property
-    def length(self) -> int:
-        """The number of tokens of the longest source with its target."""
-        return self.ids.shape[1]
 
     @property
     def inputs(self) -> tuple[Any, ...]:

@@ -263,18 +263,6 @@ def how_to_read(error: BaseException, otherwise: str | None) -> str | None:
     return remedy(error, "check its permissions, the disk and the network, and run the same command again")
 
 
-def size_text(size: float) -> str:
-    """A number of bytes in words.
-
-    >>> size_text(800), size_text(12_345), size_text(3.2e12)
-    ('800 bytes', '12.3 kB', '3,200.0 GB')
-    """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:,.1f} {unit}"
-    return f"{size:.0f} bytes"
-
-
 def sha256(path: StoragePath) -> str:
     """The SHA-256 digest of the bytes of a file, in hexadecimal. Raises `OSError` if it cannot be read."""
     with opened(path) as file:

@@ -161,16 +161,6 @@ def test_labels_of_trees_have_their_places(trees: Dataset, operations: Dataset, 
     assert next(words.split("train").batches(16)).label_positions is None
 
 
-def test_masks_are_of_what_they_mask(words: Dataset) -> None:
-    """The mask of the labels follows the labels, not the inputs, which are shifted by one."""
-    for batch in words.split("train").batches(16, seed=1):
-        assert torch.equal(batch.source_mask, batch.source_ids != PAD)
-        assert torch.equal(batch.label_mask, batch.labels != PAD)
-        lengths = torch.as_tensor(batch.size) + 1
-        assert batch.label_mask.sum(1).tolist() == lengths.tolist()
-        assert batch.source_mask.sum(1).tolist() == lengths.tolist()
-
-
 def rows_of(batches: Iterator[SequenceBatch]) -> list[list[int]]:
     return [batch.row.tolist() for batch in batches]
 

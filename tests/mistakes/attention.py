@@ -38,7 +38,7 @@ a softmax in softmax-free attention
   - scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).exp()
   + scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).softmax(-1)
 padding clustered with the queries
-  Clustered.attend  attention/test_clustered.py::test_padding_is_in_no_cluster
+  Clustered.attend  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - real = real * context.queries[:, None, :, None]
   + pass
 a centroid that no member's gradient reaches

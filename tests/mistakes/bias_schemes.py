@@ -104,11 +104,11 @@ causal ALiBi on keys ahead
   - (-offset).clamp(min=0)
   + offset.clamp(min=0)
 additive GRAPE with the sign of the distance behind the query
-  Shear.terms.term  position/test_shear.py::test_scores_are_those_of_alibi_in_causal_attention
+  Shear.terms.term  evaluation/test_relations.py::test_each_relation_holds
   - m * offset
   + m * -offset
 additive GRAPE whose term is not that of its operators
-  Shear.terms.term  position/test_shear.py::test_scores_are_those_of_two_more_channels
+  Shear.terms.term  evaluation/test_algebra.py::test_the_map_of_all_schemes
   - m * offset
   + m * offset * self.shape.head_dim**-0.5
 additive GRAPE with the same operators on both sides

@@ -18,15 +18,15 @@ log-gates added up in bfloat16
   - sums_between(self.required(content), q.shape[2])
   + sums_between(self.required(content).to(q.dtype), q.shape[2])
 queries taken for the first keys instead of the last (forget)
-  sums_between  position/test_causal.py::test_it_behaves_in_causal_attention
+  sums_between  models/test_decoder.py::test_the_model_is_the_plain_one
   - until[:, :, until.shape[2] - count :, None]
   + until[:, :, :count, None]
 all heads forget alike
-  sums_between  position/test_forget.py::test_scores_derived_again
+  sums_between  models/test_decoder.py::test_the_model_is_the_plain_one
   - log_gates.cumsum(dim=1)
   + log_gates[..., :1].expand_as(log_gates).cumsum(dim=1)
 gates added up instead of their logarithms
-  Gates.forward  position/test_forget.py::test_scores_derived_again
+  Gates.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
   + wide(self.project(x)).sigmoid()
 the logarithm of a gate that was rounded to 0
@@ -34,7 +34,7 @@ the logarithm of a gate that was rounded to 0
   - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
   + wide(self.project(x)).sigmoid().log()
 gates of keys ahead counted
-  _AddInterpolated.forward  position/test_causal.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - scores.sigmoid().tril_(behind)
   + scores.sigmoid()
 gates added up from the first key instead of from the query
@@ -50,11 +50,11 @@ the vector below and the one above swapped
   - share = position.sub_(floor)
   + share = 1 - position.sub_(floor)
 the term of CoPE without 1/sqrt(K)
-  Contextual._of_rows  position/test_contextual.py::test_scores_derived_again
+  Contextual._of_rows  models/test_decoder.py::test_the_model_is_the_plain_one
   - scaled @ self.vectors.to(q.dtype).T
   + q @ self.vectors.to(q.dtype).T
 queries taken for the first keys instead of the last (contextual)
-  _AddInterpolated.forward  position/test_causal.py::test_it_behaves_in_causal_attention
+  _AddInterpolated.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - behind = scores.shape[-1] - scores.shape[-2]
   + behind = 0
 no gradient through the gates
@@ -121,7 +121,7 @@ PoPE with a softplus after the rotation
   - functional.softplus(wide(x))[..., None, :] * turns
   + functional.softplus(wide(x)[..., None, :] * turns)
 PoPE with the phase on both sides, where it cancels
-  Pope.of_queries  position/test_pope.py::test_scores_derived_again
+  Pope.of_queries  models/test_decoder.py::test_the_model_is_the_plain_one
   - self._turns(self._angles(context))
   + self.of_keys(context, context)
 PoPE with the phase subtracted
@@ -141,7 +141,7 @@ PoPE with angles in float32, wrong at far positions
   - positions[:, None, :, None] * step
   + positions[:, None, :, None] * step.float()
 a convolution that looks ahead
-  ShortConvolution.forward  position/test_path.py::test_vectors_and_gates_with_a_convolution
+  ShortConvolution.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - x[:, at : at + count]
   + x[:, size - 1 - at : size - 1 - at + count]
 no SiLU after the convolution
@@ -153,7 +153,7 @@ a SiLU before the convolution
   - functional.silu(self.convolution(w))
   + self.convolution(functional.silu(w))
 the betas and gates of earlier tokens
-  Householder.forward  position/test_path.py::test_vectors_and_gates_with_a_convolution
+  Householder.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - x[:, self.reach :]
   + x[:, : x.shape[1] - self.reach]
 the gates of PaTH-FoX left out
@@ -177,7 +177,7 @@ angles added up in float32
   - self.required(content).double()
   + self.required(content)
 queries taken for the first keys instead of the last (selective-rope)
-  SelectiveRope.logits  position/test_causal.py::test_it_behaves_in_causal_attention
+  SelectiveRope.logits  models/test_decoder.py::test_the_model_is_the_plain_one
   - k.shape[2] - q.shape[2]
   + 0
 the layer's input not divided by its length
@@ -189,7 +189,7 @@ the phase gate before the bias
   - phi * wide(self._linear(self.gate, x)).sigmoid()[..., None]
   + (phi - wide(self.bias).exp()) * wide(self._linear(self.gate, x)).sigmoid()[..., None] + wide(self.bias).exp()
 the bias of the angles without its exponential
-  Angles.forward  position/test_selective_rope.py::test_angles_derived_again
+  Angles.forward  models/test_decoder.py::test_the_model_is_the_plain_one
   - phi + wide(self.bias).exp()
   + phi + wide(self.bias)
 angles of all pairs alike

@@ -10,7 +10,7 @@ sinusoids of the first position for all tokens
   - sinusoids(coordinates, self.shape.d_model // axes)
   + sinusoids(coordinates[:, :1], self.shape.d_model // axes)
 rotary pairs along the heads instead of the channels
-  _pairs  position/test_rope.py::test_heads_do_not_mix
+  _pairs  models/test_reference.py::test_the_model_is_the_plain_one
   - pairs = x.unflatten(-1, (-1, 2))
   + b, h, n, k = x.shape
   + mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)
@@ -29,7 +29,7 @@ both sides contracted with the same transpose (trees)
   +     operators = Products(operators.stages, operators.table.mT, operators.rows)
   + return operators(x)
 tree paths off by one: SOS at the root's place
-  Branches.prepare  position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root
+  Branches.prepare  models/test_reference.py::test_the_model_is_the_plain_one
   - heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
   + heap = positions.detach().cpu().numpy().ravel() + 1
 the path composed from the leaf up instead of from the root down
@@ -61,7 +61,7 @@ a positional table that is built and not used
   - return x + self.vectors(context.positions).to(x.dtype)
   + return x
 a positional table broadcast from a single position
-  Sinusoidal.embed  position/test_contract.py::test_every_position_counts
+  Sinusoidal.embed  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return x + self.vectors(context.positions).to(x.dtype)
   + return x + self.vectors(context.positions)[:, :1].to(x.dtype)
 a bias that never reaches cross-attention
@@ -75,7 +75,7 @@ Shaw's term without 1/sqrt(K)
   - q * q.shape[-1] ** -0.5
   + q
 Shiv and Quirk's weights in the wrong order across the levels
-  ShivQuirkTree.vectors  position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own
+  ShivQuirkTree.vectors  models/test_reference.py::test_the_model_is_the_plain_one
   - weight[:, :, None]
   + weight.flip(1)[:, :, None]
 Shiv and Quirk's vectors normalised by the wrong width
@@ -133,7 +133,7 @@ a learned table read one row late
   - at = context.positions.clamp(max=self.shape.max_size)
   + at = (context.positions + 1).clamp(max=self.shape.max_size)
 the locality bias given to one scheme only
-  Scheme.decay  position/test_contract.py::test_locality_bias_is_for_all
+  Scheme.decay  models/test_reference.py::test_the_model_is_the_plain_one
   - self.shape.decay == 1.0
   + self.shape.decay == 1.0 or self.default_decay == 1.0
 a table of grids with columns before rows
@@ -149,7 +149,7 @@ a Euclidean distance without the square root
   - return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5
   + return sum((1.0 * steps) ** 2 for steps in apart)
 Euclidean distances in units of the largest grid of the batch
-  OrthogonalGrid.decay  position/test_orthogonal_grid.py::test_neither_the_batch_nor_padding_moves_a_pair
+  OrthogonalGrid.decay  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - self.structure.straight(q_at, k_at).double()
   + self.structure.straight(q_at, k_at).double() * 4 / k_at.amax().clamp(min=4)
 a distance that only the encoder's self-attention uses

@@ -18,7 +18,7 @@ a tree whose generators start at twice RoPE's angles, because A - A' counts A tw
   - s / 2
   + s
 xPos with the same factors on both sides
-  Xpos.factors  position/test_xpos.py::test_the_sides_are_inverse_transposes
+  Xpos.factors  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - (-growth).exp()
   + growth.exp()
 xPos with the sides swapped: scores grow with the distance
@@ -34,7 +34,7 @@ xPos with rates of channels instead of pairs
   - two_i / self.shape.head_dim
   + two_i / 2 / self.shape.head_dim
 xPos that counts from the first position of a context: a decoder that adds tokens one by one has other scores
-  Xpos.factors  position/test_xpos.py::test_each_score_is_a_sum_over_pairs
+  Xpos.factors  models/test_decoder.py::test_the_model_is_the_plain_one
   - context.positions[:, None, :, None].double()
   + (context.positions - context.positions.amin())[:, None, :, None].double()
 xPos that clips far positions without a word
@@ -164,7 +164,7 @@ a node that the source lacks with the features of another one
   - found * same.any(-1, keepdim=True)
   + found
 the sign of an eigenvector read from the first child
-  of_tree  position/test_wire.py::test_the_order_of_children_is_not_read
+  of_tree  evaluation/test_relations.py::test_each_relation_holds
   - ~joined
   + heap == 2
 the normalised Laplacian

@@ -202,7 +202,7 @@ settings chosen by the score of the report instead of the validation score
   - score = tuning.validation(run)
   + score = Validation(run.evaluations()[0][0]["overall"]["token_accuracy"], 0.0)
 settings chosen by their best seed instead of their mean
-  mean  reports/test_best_by.py::test_the_mean_chooses_and_not_the_best_seed
+  mean  runs/test_tuning.py::test_the_highest_mean_over_seeds_wins
   - fmean(run.accuracy for run in of_runs)
   + max(run.accuracy for run in of_runs)
 settings with equal mean scores told apart by the rounding of their means

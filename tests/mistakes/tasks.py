@@ -121,7 +121,7 @@ the stream of a row is seed + index
   - return bits(root, index)
   + return mix(np.array([seed], dtype=np.uint64) + np.asarray(index).astype(np.uint64))
 the mask of the inputs applied to the targets
-  Batch.label_mask  data/test_loader.py::test_masks_are_of_what_they_mask
+  Batch.label_mask  data/test_loader.py::test_words_carry_eos_in_source_and_target
   - return self.labels != self.ignore_index
   + return self.input_ids != self.ignore_index
 splits that share sources

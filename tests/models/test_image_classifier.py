@@ -19,8 +19,6 @@ from ape_cli.models.transformer import loss
 
 TABLE_5 = Tokenising(3, 1, 3, 2)
 PIXELS = Tokenising(1, 1, 1, 1)  # each pixel is a token
-TREES = ("tree(k)",)  # schemes that read only trees
-SCHEMES = [n for n in position.names() if position.load(n).structures != TREES and not position.load(n).causal_only]
 MOMENTS = ([0.4, 0.5, 0.3], [0.2, 0.3, 0.25])
 
 

@@ -112,7 +112,7 @@ def angle(scheme: position.Scheme, at: int | list[int], head: int, pair: int) ->
         return sum(p * float(f) for p, f in zip(at, scheme.frequencies[:, head, pair], strict=True))
     if scheme.name == "wire":
         return float(scheme.frequencies[head, pair] @ spectral(max(at, 1), scheme.source_nodes))
-    return at * 10_000 ** (-2 * pair / K)
+    return at * scheme.base ** (-2 * pair / K)
 
 
 def spectral(heap: int, tree: list[int]) -> Tensor:
@@ -130,7 +130,8 @@ def size(scheme: position.Scheme, at: int | list[int], pair: int, side: str) -> 
     """The factor by which a pair of channels is multiplied."""
     if scheme.name != "xpos":
         return 1.0
-    return ((2 * pair / K + 0.4) / 1.4) ** ((at if side == "query" else -at) / 512)
+    rate = (2 * pair / K + scheme.gamma) / (1 + scheme.gamma)
+    return rate ** ((at if side == "query" else -at) / scheme.scale_base)
 
 
 def of_nodes(scheme: position.Scheme, at: int, of: int, head: int, place: str) -> Tensor:
@@ -174,7 +175,7 @@ def scores_of_content(
     products = k @ q / K**0.5
     if scheme.name == "pope":
         magnitude = (1 + q.exp()).log() * (1 + k.exp()).log()
-        step = torch.tensor([10_000 ** (-c / K) for c in range(K)])
+        step = torch.tensor([scheme.base ** (-c / K) for c in range(K)])
         phase = torch.tensor(of[: len(k)])[:, None] * step - at * step + scheme.free[head].clamp(-2 * math.pi, 0)
         return list((magnitude * phase.cos()).sum(1) / K**0.5)
     if scheme.name == "contextual":
@@ -330,7 +331,9 @@ PLACES: dict[str, tuple[list, list, list]] = {
 }
 CASES: list[tuple[str, float, dict[str, Any]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
-CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("selective-rope", 1.0, {"gate": True, "bias": True})]
+CASES += [("path", 1.0, {"convolution": 6, "forget": True}), ("pope", 1.0, {"init": "uniform", "base": 50.0})]
+CASES += [("selective-rope", 1.0, {"gate": True, "bias": True}), ("selective-rope", 1.0, {"convolution": 0})]
+CASES += [("xpos", 1.0, {"base": 50.0, "scale_base": 10.0, "gamma": 0.7})]
 
 
 @torch.no_grad()

@@ -59,17 +59,6 @@ def scores(scheme: Scheme, q: torch.Tensor, k: torch.Tensor, content: torch.Tens
     return found.tril(k.shape[2] - q.shape[2])
 
 
-def check_queries_are_the_last_keys(name: str, options: dict[str, Any]) -> None:
-    """Blocks of queries, and a single one, have the scores that they have among all."""
-    scheme = scheme_of(name, **options)
-    (q, k), content = qk(), content_of(scheme, tokens())
-    every = scores(scheme, q, k, content)
-    for begin, end in ((0, 1), (5, 25), (20, 60), (70, N), (N - 1, N), (0, 40)):
-        seen = None if content is None else content[:, :end]
-        part = scores(scheme, q[:, :, begin:end], k[:, :, :end], seen)
-        assert torch.allclose(part, every[:, :, begin:end, :end], atol=1e-12)
-
-
 def check_autocast(name: str, options: dict[str, Any], worst: float) -> None:
     """Within autocast to bfloat16, scores differ by less than `worst` from those in float32, and have gradients."""
     scheme = scheme_of(name, torch.float32, **options)

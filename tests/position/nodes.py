@@ -1,4 +1,4 @@
-"""Nodes of trees, and the terms of schemes that read them, for tests."""
+"""Nodes of trees, and terms that schemes add to scores, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contextual (CoPE): terms of another implementation, positions by hand and by loops, and special cases."""
+"""Contextual (CoPE): terms of another implementation, and positions by hand."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ from ape_cli import position
 from ape_cli.position.contextual import Contextual
 from tests.position import causal
 from tests.position.golden import GOLDEN
-
-
-def make(**options: int) -> Contextual:
-    """The scheme, with vectors that are large enough to matter."""
-    scheme = causal.scheme_of("contextual", **options)
-    assert isinstance(scheme, Contextual)
-    with torch.no_grad():
-        scheme.vectors.mul_(50.0)
-    return scheme
 
 
 def test_terms_of_another_implementation() -> None:
@@ -44,22 +35,3 @@ def test_positions_by_hand() -> None:
     expected = [7.0, 7.0, 7.0, 5.0, 3.0, 2.0]  # at 3, 2.5 (clipped), 2, 1.5, 1, 0.5
     assert torch.allclose(found[-1], torch.tensor(expected).double())
     assert torch.allclose(found[0], torch.tensor([2.0, 0, 0, 0, 0, 0]).double())
-
-
-def test_scores_derived_again() -> None:
-    """(q k + q e[p]) / sqrt(K), with p the sum of sigmoid(q k / sqrt(K)) from the key up to the query."""
-    scheme = make(max_size=9)
-    q, k = causal.qk()
-    found, e = causal.scores(scheme, q, k, None), scheme.vectors.detach()
-    clipped = 0
-    for h in range(causal.H):
-        for i in (0, 1, 12, 74):
-            for j in range(0, i + 1, 2):
-                gates = [torch.sigmoid(q[1, h, i] @ k[1, h, s] / math.sqrt(causal.K)) for s in range(j, i + 1)]
-                p = min(float(sum(gates)), 9.0)
-                clipped += p == 9.0
-                below, above = math.floor(p), math.ceil(p)
-                vector = e[below] + (p - below) * (e[above] - e[below])
-                expected = q[1, h, i] @ (k[1, h, j] + vector) / math.sqrt(causal.K)
-                assert torch.isclose(found[1, h, i, j], expected, atol=1e-12)
-    assert 0 < clipped < 80

@@ -11,18 +11,12 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws import scheme as laws
 from ape_cli.evaluation.laws._subjects import examples
-from ape_cli.evaluation.laws.model import scores
 from ape_cli.models.decoder import DecoderOnly
-from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Context, Scheme
 from ape_cli.structure import Structure, Tree, parse_structure
 
 D, H, K = 32, 4, 8
 READS = [(name, expression) for name in position.names() for expression in examples(name)]
-# most schemes with scores of their own read the order of tokens, and not the numbers of their positions
-READS_NUMBERS = [
-    pair for pair in READS if position.load(pair[0]).unique or not position.load(pair[0]).overrides("logits")
-]
 
 
 def make(name: str, expression: str, seed: int = 3, **options: float) -> Scheme:
@@ -53,11 +47,6 @@ def step(expression: str, other: int, tree: int) -> torch.Tensor:
     return together([torch.tensor(tree if isinstance(s, Tree) else other) for s in simple])
 
 
-def tokens(at: torch.Tensor) -> torch.Tensor:
-    """Ids of tokens at some positions. -> [B, N]"""
-    return torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
-
-
 def vectors(seed: int, rows: int = 3, count: int = 10) -> torch.Tensor:
     return torch.randn(rows, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
@@ -69,16 +58,6 @@ def logits(scheme: Scheme, q: torch.Tensor, k: torch.Tensor, at: Context, of: Co
     content = laws.content_of(scheme, "decoder", tokens.to(next(scheme.parameters(), q).dtype))
     found = attention.logits(scheme, q, k, at, of, content)
     return found.tril() if scheme.causal_only else found
-
-
-def model(scheme: Scheme, dropout: float = 0.0) -> SequenceModel:
-    """The model in which a scheme acts, with two layers of each kind."""
-    sizes: dict[str, Any] = {
-        "ids": 20, "d_ff": 48, "dropout": dropout, "generator": torch.Generator().manual_seed(8),
-    }  # fmt: skip
-    if scheme.causal_only:
-        return DecoderOnly(scheme, layers=2, sides=False, **sizes).double()
-    return Transformer(scheme, encoder_layers=2, decoder_layers=2, **sizes).double()
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)
@@ -94,47 +73,6 @@ def test_dtypes(name: str, expression: str) -> None:
         bias = scheme.bias(q, context, context)
         assert bias is None or bias.dtype == dtype
         assert logits(scheme, q, q, context, context).dtype == dtype
-
-
-@pytest.mark.parametrize(("name", "expression"), READS_NUMBERS)
-def test_every_position_counts(name: str, expression: str) -> None:
-    """Every position has an effect: moving any single token changes the output."""
-    if name == "none":
-        return
-    net = model(make(name, expression, max_size=7 if name == "tree" else 40))
-    # a scheme that reads the source's tree needs one: single nodes are alike wherever they are
-    at = torch.arange(1, 10)[None] if position.load(name).needs_encoder else places(expression, rows=1)[:, 1:]
-    ids = tokens(at)
-    before = scores(net, ids, at, ids > 0, ids, at)
-    for n in range(at.shape[1]):
-        moved = at.clone()
-        moved[0, n] = parse_structure(expression).compose(at[0, n], step(expression, 1, 2))
-        assert float((before - scores(net, ids, moved, ids > 0, ids, at)).abs().max().detach()) > 1e-6, n
-
-
-@pytest.mark.parametrize(("name", "expression"), READS)
-def test_locality_bias_is_for_all(name: str, expression: str) -> None:
-    """The scaled product is multiplied by c^distance before any bias.
-
-    Every scheme takes the bias, and c = 1 turns it off.
-    """
-    plain, local = make(name, expression, decay=1.0), make(name, expression, decay=0.8)
-    at = places(expression)
-    context = plain.context(at, causal=bool(plain.causal_only))
-    assert plain.decay(context, context) is None
-    decay = local.decay(context, context)
-    assert decay is not None
-    assert decay.shape == (3, 1, 10, 10)
-    distance = parse_structure(expression).distance(at[:, :, None], at[:, None, :])
-    assert torch.allclose(decay[:, 0].double(), 0.8 ** distance.double(), atol=1e-6)
-    assert torch.equal(decay[:, 0].diagonal(dim1=1, dim2=2), torch.ones(3, 10))
-    q, k = vectors(1), vectors(2)
-    bias = plain.bias(q, context, context)
-    if bias is not None and plain.causal_only:
-        bias = bias.tril()
-    product = logits(plain, q, k, context, context) - (0 if bias is None else bias)
-    expected = product * decay + (0 if bias is None else bias)
-    assert torch.allclose(logits(local, q, k, context, context), expected, atol=1e-6)
 
 
 def test_the_paper_s_defaults_of_the_locality_bias() -> None:

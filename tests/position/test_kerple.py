@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.position.kerple import Kerple
 from tests.position.golden import GOLDEN
+from tests.position.nodes import terms
 
 KINDS = ["log", "power"]
 
@@ -31,16 +32,6 @@ def formula(scheme: Kerple, head: int, i: int, j: int) -> torch.Tensor:
     """The term of a query at i and a key at j, of the logarithmic kernel."""
     r1, r2 = (r[head] for r in scheme.coefficients())
     return -r1 * (1 + r2 * abs(i - j)).log()
-
-
-def terms(
-    scheme: Kerple, queries: list[int], keys: list[int], causal: tuple[bool, bool] = (True, True)
-) -> torch.Tensor:
-    """The scores of zero vectors. -> [H, M, N]"""
-    q_context = scheme.context(torch.tensor([queries]), causal=causal[0])
-    k_context = scheme.context(torch.tensor([keys]), causal=causal[1])
-    q, k = (torch.zeros(1, scheme.shape.heads, len(at), 8, dtype=torch.float64) for at in (queries, keys))
-    return attention.logits(scheme, q, k, q_context, k_context)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""The orthogonal schemes: generators, operators along paths by hand, and the group law in the scores."""
+"""The orthogonal schemes: generators, scores along paths by hand, and the start as RoPE."""
 
 from __future__ import annotations
 
@@ -62,24 +62,6 @@ def test_branches_do_not_commute() -> None:
     """If they commuted, left-right and right-left would be one place."""
     left, right = make("orthogonal-tree").generators()
     assert ((left @ right - right @ left).flatten(1).norm(dim=1) > 0.5).all()
-
-
-# heap index -> branches from the root down, by hand: 0 is left, 1 is right
-PATHS = {0: "", 1: "", 2: "0", 3: "1", 4: "00", 5: "01", 6: "10", 7: "11", 12: "100", 27: "1011"}
-
-
-def test_tree_operators_follow_the_path_from_the_root() -> None:
-    """[x] = W_b1 W_b2 ... W_bL applied to the vector. For SOS and the root it is the identity."""
-    scheme = make("orthogonal-tree").double()
-    w = scheme.generators()
-    at = torch.tensor([list(PATHS)])
-    x = torch.randn(1, 4, len(PATHS), 8, dtype=torch.float64)
-    found = scheme.rotate(x, scheme.context(at), "query")
-    for n, path in enumerate(PATHS.values()):
-        operator = torch.eye(8, dtype=torch.float64).expand(4, 8, 8)
-        for branch in path:
-            operator = operator @ w[int(branch)]
-        assert torch.allclose(found[0, :, n], torch.einsum("hij,hj->hi", operator, x[0, :, n]), atol=1e-9)
 
 
 def test_tree_scores_are_of_the_path_between() -> None:

@@ -1,4 +1,4 @@
-"""The locality bias on grids: along the path or the straight line, by hand and by laws."""
+"""The locality bias on grids, by hand: along the path or the straight line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import position
-from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
-from tests.models.contract import check_padding
 
 C = 0.9
 
@@ -33,10 +31,6 @@ def decay(scheme: position.Scheme, x: Tensor, y: Tensor) -> Tensor:
     return found[0, 0]
 
 
-def places(count: int, axes: int, seed: int) -> Tensor:
-    return torch.randint(0, 60, (count, axes), generator=torch.Generator().manual_seed(seed))
-
-
 @pytest.mark.parametrize(
     ("x", "y", "steps", "straight"),
     [
@@ -54,12 +48,3 @@ def test_distances_by_hand(x: list[int], y: list[int], steps: int, straight: flo
         scheme = make(distance, f"grid({len(x)})")
         found = decay(scheme, torch.tensor([x]), torch.tensor([y]))
         assert math.isclose(float(found), expected, rel_tol=1e-6)
-
-
-def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
-    """It is exact in encoder, decoder and cross-attention, because a distance depends only on its two places."""
-    net = Transformer(make("euclidean"), ids=20, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=0.0).double()
-    ids = torch.randint(3, 20, (2, 11), generator=torch.Generator().manual_seed(1))
-    # a small grid in a batch with a large one
-    at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])
-    check_padding(net, ids, at)

@@ -20,15 +20,12 @@ def module(scheme: position.Scheme) -> Householder:
     return found
 
 
-def vectors(beta: float | None = None) -> torch.Tensor:
-    """v = sqrt(beta) w of random unit vectors, with random beta between 0 and 2 if none is given. -> [B, H, N, K]"""
+def vectors() -> torch.Tensor:
+    """v = sqrt(beta) w of random unit vectors, with random beta between 0 and 2. -> [B, H, N, K]"""
     generator = torch.Generator().manual_seed(8)
     drawn = torch.randn(causal.B, causal.H, causal.N, causal.K, dtype=torch.float64, generator=generator)
     betas = 2 * torch.rand(drawn.shape[:-1], dtype=torch.float64, generator=generator)
-    return (
-        functional.normalize(drawn, dim=-1)
-        * (betas if beta is None else torch.full_like(betas, beta)).sqrt()[..., None]
-    )
+    return functional.normalize(drawn, dim=-1) * betas.sqrt()[..., None]
 
 
 def matrices(v: torch.Tensor) -> torch.Tensor:
@@ -78,24 +75,6 @@ def test_weights_of_another_implementation_with_convolution_and_gates() -> None:
     found = causal.scores(scheme, q, k, torch.cat([v, theirs["g"].double()[None, ..., None] / 2], dim=-1))
     weights = found.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf).softmax(-1)[0]
     assert torch.allclose(weights, theirs["weights"].double(), rtol=0, atol=5e-6)
-
-
-def test_vectors_and_gates_with_a_convolution() -> None:
-    """w by loops: weights times the projections of the token and of the two before it, SiLU, scaled to length 1."""
-    scheme, x = causal.scheme_of("path", convolution=3, forget=True), causal.tokens()
-    given, content = module(scheme), causal.content_of(scheme, x)
-    assert given.convolution is not None
-    assert given.gates is not None
-    assert content is not None
-    weight, projected = given.convolution.weight, given.w(x)
-    for n in (0, 1, 2, 74):
-        w = sum(weight[:, 2 - back] * projected[1, n - back] for back in range(min(3, n + 1)))
-        w = (w / (1 + (-w).exp())).view(causal.H, causal.K)
-        beta = 2 * torch.sigmoid(x[1, n] @ given.beta.weight.T + given.beta.bias)
-        expected = w / w.norm(dim=-1, keepdim=True) * beta.sqrt()[:, None]
-        assert torch.allclose(content[1, n, :, :-1], expected, atol=1e-12)
-        gate = torch.sigmoid(x[1, n] @ given.gates.project.weight.T + given.gates.project.bias)
-        assert torch.allclose(content[1, n, :, -1], gate.log(), atol=1e-12)
 
 
 def test_the_options_leave_the_other_weights_as_they_are() -> None:

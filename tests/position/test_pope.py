@@ -1,4 +1,4 @@
-"""PoPE: scores of another implementation and in loops, phases that do not depend on content, and numerical care."""
+"""PoPE: scores of another implementation and by hand, phases that do not depend on content, and numerical care."""
 
 from __future__ import annotations
 
@@ -57,21 +57,6 @@ def test_scores_by_hand() -> None:
     found = scores(quarter, zero[:, :, :1], zero, torch.tensor([[3]]), torch.tensor([[3, 4, 0, 103]]))
     expected = [math.log(2) ** 2 * (math.sin(d) - math.cos(d / 100)) / math.sqrt(2) for d in (0, 1, -3, 100)]
     assert found.flatten().tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("init", ["zero", "uniform"])
-def test_scores_derived_again(init: str) -> None:
-    scheme = make(init=init, base=50.0)
-    at, of = torch.tensor([[0, 4], [9, 2]]), torch.tensor([[3, 1, 0], [8, 9, 30]])
-    q, k = vectors(1, 2, 2), vectors(2, 2, 3)
-    found = scores(scheme, q, k, at, of)
-    for b, h, m, n in ((b, h, m, n) for b in range(2) for h in range(H) for m in range(2) for n in range(3)):
-        expected = 0.0
-        for c in range(K):
-            magnitude = math.log1p(math.exp(q[b, h, m, c])) * math.log1p(math.exp(k[b, h, n, c]))
-            angle = (int(of[b, n]) - int(at[b, m])) * 50.0 ** (-c / K) + scheme.free[h, c].item()
-            expected += magnitude * math.cos(angle) / math.sqrt(K)
-        assert found[b, h, m, n].item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_start_of_the_phase() -> None:

@@ -1,4 +1,4 @@
-"""Selective RoPE: scores of another implementation, sums of angles by hand and by loops, and numerical care."""
+"""Selective RoPE: scores of another implementation, sums of angles by hand, and numerical care."""
 
 from __future__ import annotations
 
@@ -63,30 +63,6 @@ def test_quarter_turns_by_hand() -> None:
 
 
 @pytest.mark.parametrize("options", SIZED)
-def test_angles_derived_again(options: dict[str, Any]) -> None:
-    """Angles of each token, head and pair by loops: x scaled, projected, convolved, raised, gated, times frequency."""
-    scheme = causal.scheme_of("selective-rope", rank=3, base=100.0, **options)
-    module, x = drawn(scheme), causal.tokens()
-    found = causal.content_of(scheme, x)
-    assert found is not None
-    unit = torch.cat([part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in x.chunk(causal.H, -1)], -1)
-    phi = unit @ module.project[0].weight.T @ module.project[1].weight.T
-    pairs = causal.K // 2
-    for n in (0, 1, 2, 3, 74):
-        for h in range(causal.H):
-            for c in range(pairs):
-                at = h * pairs + c
-                value = phi[1, n, at]
-                if module.convolution is not None:
-                    weight = module.convolution.weight[at]
-                    value = sum(weight[3 - back] * phi[1, n - back, at] for back in range(min(4, n + 1)))
-                if module.bias is not None and module.gate is not None:
-                    value = value + module.bias[h, c].exp()
-                    value = value / (1 + (-(unit[1, n] @ module.gate.weight[h]) - module.gate.bias[h]).exp())
-                assert torch.isclose(found[1, n, h, c], value * 100.0 ** (-c / pairs), atol=1e-12)
-
-
-@pytest.mark.parametrize("options", SIZED)
 def test_a_score_depends_on_the_tokens_from_the_key_to_the_query(options: dict[str, Any]) -> None:
     """And on those that the convolution of the token after the key reads."""
     scheme, (q, k), x = causal.scheme_of("selective-rope", **options), causal.qk(), causal.tokens()
@@ -97,19 +73,6 @@ def test_a_score_depends_on_the_tokens_from_the_key_to_the_query(options: dict[s
     first = 10 + max(reach - 1, -1)  # the first key whose next token reads none of the changed ones
     assert torch.allclose(before[:, :, first:, first:], after[:, :, first:, first:], atol=1e-12)
     assert not torch.allclose(before[:, :, 20:, first - 1], after[:, :, 20:, first - 1], atol=1e-6)
-
-
-def test_zero_angles_are_no_encoding_and_constant_ones_are_rope() -> None:
-    (q, k), at = causal.qk(), torch.arange(causal.N)[None]
-    plain = (q @ k.mT * causal.K**-0.5).tril()
-    constant = position.make("selective-rope", causal.D, causal.H)
-    step = 10_000.0 ** (-torch.arange(0, causal.K, 2, dtype=torch.float64) / causal.K)
-    zeros = step.new_zeros(causal.B, causal.N, causal.H, causal.K // 2)
-    assert torch.allclose(causal.scores(constant, q, k, zeros), plain, atol=1e-12)
-    rope = position.make("rope", causal.D, causal.H, interleaved=False)
-    turned = [rope.rotate(side, rope.context(at), name) for side, name in ((q, "query"), (k, "key"))]  # type: ignore[arg-type]
-    expected = (turned[0] @ turned[1].mT * causal.K**-0.5).tril()
-    assert torch.allclose(causal.scores(constant, q, k, zeros + step), expected, atol=1e-12)
 
 
 def test_a_long_row_keeps_its_digits() -> None:

@@ -1,10 +1,10 @@
-"""Shear: operators by hand, scores on two more channels, equality with ALiBi in causal attention."""
+"""Shear: operators by hand, and terms of another implementation."""
 
 from __future__ import annotations
 
 import torch
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.position.shear import Shear
 from tests.position.golden import GOLDEN
 
@@ -22,10 +22,6 @@ def formula(scheme: position.Scheme, head: int, i: int, j: int) -> float:
     return (j - i) * 2 ** (-8 * (head + 1) / scheme.shape.heads)
 
 
-def vectors(seed: int, count: int) -> torch.Tensor:
-    return torch.randn(2, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def test_it_is_a_unipotent_representation_of_the_integers() -> None:
     """[x + y] = [x] [y] on each side, the sides are inverse to each other, and ([x] - I)^2 = 0: exactly."""
     scheme = make()
@@ -40,35 +36,6 @@ def test_it_is_a_unipotent_representation_of_the_integers() -> None:
     identity = torch.eye(2, dtype=torch.float64).expand_as(query)
     assert torch.equal(query.mT @ key, identity)
     assert not torch.equal(query.mT @ query, identity)
-
-
-def test_scores_are_those_of_two_more_channels() -> None:
-    """Queries get the constants sqrt(K) and 0, keys 0 and 1, and the operators of their positions."""
-    scheme = make()
-    at = torch.tensor([[0, 1, 2, 5, 11], [3, 4, 50, 51, 400]])
-    q, k = vectors(1, 5), vectors(2, 5)
-    context = scheme.context(at, causal=True)
-    found = attention.logits(scheme, q, k, context, context)
-    q_more, k_more = (torch.zeros(2, H, 5, 2, dtype=torch.float64) for _ in range(2))
-    q_more[..., 0], k_more[..., 1] = K**0.5, 1
-    q_more = (scheme.representation(at, "query") @ q_more[..., None])[..., 0]
-    k_more = (scheme.representation(at, "key") @ k_more[..., None])[..., 0]
-    longer = torch.cat([q, q_more], dim=-1) @ torch.cat([k, k_more], dim=-1).mT / K**0.5
-    assert torch.allclose(found, longer, rtol=1e-14, atol=1e-14)
-
-
-def test_scores_are_those_of_alibi_in_causal_attention() -> None:
-    """And the output of attention is the same with -m i taken out, which leaves a bias m j on keys."""
-    scheme, alibi = make(), position.make("alibi", d_model=K * H, heads=H, causal=True)
-    at = torch.arange(9)[None]
-    q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)
-    context, other = scheme.context(at, causal=True), alibi.context(at, causal=True)
-    found = attention.logits(scheme, q, k, context, context)
-    assert torch.equal(found.tril(), attention.logits(alibi, q, k, other, other).tril())
-    hidden = torch.zeros(9, 9, dtype=torch.float64).masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf"))
-    on_keys = q @ k.mT / K**0.5 + 2.0 ** -torch.arange(1, 9)[:, None, None] * at.double()
-    weights, expected = (found + hidden).softmax(-1), (on_keys + hidden).softmax(-1)
-    assert torch.allclose(weights @ v, expected @ v, atol=1e-14)
 
 
 def test_terms_of_another_implementation() -> None:

@@ -1,15 +1,13 @@
-"""Shiv and Quirk's trees: stacks by hand, U and D as affine maps, and the order of the weights."""
+"""Shiv and Quirk's trees: stacks by hand, a worked example, and the length."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
 from ape_cli import position
 from ape_cli.position.tree import ShivQuirkTree
-from ape_cli.structure import Tree
 
 # heap index -> the steps from the node up, most recent first (0 left, 1 right), by hand
 STEPS = {0: [], 1: [], 2: [0], 3: [1], 4: [0, 0], 5: [1, 0], 6: [0, 1], 7: [1, 1], 13: [1, 0, 1]}
@@ -47,45 +45,6 @@ def test_the_worked_example() -> None:
     assert (a @ z + b).tolist() == y
     heaps = [4, 4 * 3 - 1, (4 * 3 - 1) * 3]  # child 2 of x is 4, child 0 of that is 11 = y, and child 1 of y is 33 = z
     assert scheme.stack(torch.tensor([heaps]))[0].flatten(1).tolist()[1:] == [y, z.tolist()]
-
-
-@pytest.mark.parametrize(("n", "k"), [(2, 4), (3, 3), (5, 2)])
-def test_down_and_up_move_along_the_stacks(n: int, k: int) -> None:
-    """D_i x and U x are the stacks of child and parent. U D_i = I while the stack is not full."""
-    scheme = make(d_model=2 * n * k, max_size=k, structure=f"tree({n})")
-    tree = Tree(n)
-
-    def vector(heap: int) -> torch.Tensor:
-        return scheme.stack(torch.tensor([[heap]])).flatten().double()
-
-    up, _ = scheme.up()
-    for heap in range(1, tree.level_start(k)):
-        for i in range(n):
-            a, b = scheme.down(i)
-            child = vector(n * (heap - 1) + 2 + i)
-            assert torch.equal(a @ vector(heap) + b, child)
-            assert torch.equal(up @ child, vector(heap))
-    a, b = scheme.down(0)
-    room = torch.ones(n * k, dtype=torch.float64)
-    room[-n:] = 0  # the oldest entry is lost
-    assert torch.equal(up @ a, torch.diag(room))
-    assert torch.equal(up @ b, torch.zeros(n * k, dtype=torch.float64))
-
-
-def test_weights_fall_with_the_level_and_each_copy_has_its_own() -> None:
-    """Entry s of copy j is scaled by p_j^s times sqrt((1 - p_j^2) n k / 2), where n k is the width of a copy."""
-    scheme = make(d_model=28, max_size=3)  # 4 copies of 6 channels, and 4 channels are left over
-    heap = torch.tensor([[15]])
-    found = scheme.embed(torch.zeros(1, 1, 28), scheme.context(heap))[0, 0]
-    p = torch.tanh(scheme.weights)
-    assert scheme.copies == 4
-    assert p.unique().numel() == 4
-    for j in range(4):
-        for s in range(3):
-            left, right = found[6 * j + 2 * s], found[6 * j + 2 * s + 1]
-            assert left == 0
-            assert torch.isclose(right, p[j] ** s * ((1 - p[j] ** 2) * 3).sqrt())
-    assert torch.equal(found[24:], torch.zeros(4))
 
 
 def test_length_is_about_that_of_the_sinusoidal_vector() -> None:

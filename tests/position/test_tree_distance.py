@@ -46,14 +46,6 @@ def test_distances_by_loops(branching: int) -> None:
         assert scheme.scalars.shape[2] == 2 * max_size + 1
 
 
-def test_terms_are_symmetric_and_blind_to_the_branch() -> None:
-    scheme, at = make(), [1, 2, 3, 4, 5, 6, 7, 12]
-    found = nodes.terms(scheme, at, at, (False, False))
-    assert torch.equal(found, found.mT)
-    mirrored = [1, 3, 2, 7, 6, 5, 4, 11]
-    assert torch.equal(found, nodes.terms(scheme, mirrored, mirrored, (False, False)))
-
-
 def test_encoder_decoder_and_cross_attention_have_their_own_scalars() -> None:
     """They are added after the scaling, to the scores of any queries, and start at 0.02 times a normal draw."""
     scheme = make()

@@ -44,15 +44,6 @@ def test_rows_by_loops(branching: int) -> None:
         assert len(scheme.table) == last
 
 
-def test_the_vectors_are_added_once() -> None:
-    scheme, at = make(), torch.tensor([[1, 3, 20]])
-    x = torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(2))
-    for causal in (False, True):  # encoder and decoder share the table
-        found = scheme.embed(x, scheme.context(at, causal=causal))
-        assert torch.equal(found, x + scheme.table[[0, 2, 19]])
-    assert scheme.properties.injection == "embeddings"
-
-
 def test_vectors_start_as_those_of_learned() -> None:
     """Their length is the square root of D / 2."""
     wide = position.make("tree-learned", 512, 8, max_size=8, generator=torch.Generator().manual_seed(1))

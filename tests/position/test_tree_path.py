@@ -1,4 +1,4 @@
-"""Tree path: another implementation, steps by hand and by loops over paths, and the distance as a special case."""
+"""Tree path: another implementation, steps by hand and by loops over paths, and the deepest trees."""
 
 from __future__ import annotations
 
@@ -49,19 +49,6 @@ def test_steps_by_loops(branching: int) -> None:
         scheme = make(max_size, f"tree({branching})")
         assert kinds(scheme, heaps, heaps).tolist() == expected
         assert scheme.scalars.shape[2] == (max_size + 1) ** 2
-
-
-def test_the_way_back_and_the_distance() -> None:
-    """The way back swaps the steps. With scalars that depend on their sum alone, this is `tree-distance`."""
-    scheme, at = make(), [1, 2, 3, 4, 5, 6, 7, 12]
-    there = kinds(scheme, at, at)
-    assert torch.equal(there, there.transpose(0, 1).flip(-1))
-    distance = nodes.make("tree-distance")
-    steps = torch.arange(5)
-    with torch.no_grad():
-        scheme.scalars.copy_(distance.scalars[:, :, (steps[:, None] + steps).flatten()])  # type: ignore[index]
-    for causal in ((False, False), (True, True), (True, False)):
-        assert torch.equal(nodes.terms(scheme, at, at, causal), nodes.terms(distance, at, at, causal))
 
 
 def test_deep_nodes_of_trees_with_many_branches_have_kinds() -> None:

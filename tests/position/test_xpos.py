@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 
 import pytest
@@ -49,35 +48,6 @@ def test_scores_of_other_implementations(package: str, tolerance: float) -> None
     at, expected = torch.arange(6), torch.tensor(GOLDEN["xpos"][package], dtype=torch.float64)
     found = scores(make(scale_base=4.0), n.sin(), n.cos(), at, at)
     assert torch.allclose(found, expected, rtol=0, atol=tolerance)
-
-
-def test_each_score_is_a_sum_over_pairs() -> None:
-    """Written out: the real part of q k* zeta^((m-n)/B) e^(i (m-n) theta), summed over the pairs."""
-    q, k, q_at, k_at = draw(1, 1, 4, 6), draw(1, 1, 5, 6, seed=2), torch.tensor([9, 3, 40, 5]), torch.arange(5) * 7 + 1
-    found = scores(make(6, base=50.0, scale_base=10.0, gamma=0.7), q, k, q_at, k_at)
-    for m in range(4):
-        for n in range(5):
-            apart, total = int(q_at[m] - k_at[n]), 0.0
-            for i in range(3):
-                a, b = (complex(*x[2 * i : 2 * i + 2].tolist()) for x in (q[0, 0, m], k[0, 0, n]))
-                zeta = (2 * i / 6 + 0.7) / 1.7
-                angle = apart * 50.0 ** (-2 * i / 6)
-                total += (a * b.conjugate() * zeta ** (apart / 10) * cmath.exp(1j * angle)).real
-            assert math.isclose(float(found[m, n]), total, rel_tol=1e-11, abs_tol=1e-12)
-
-
-def test_the_sides_are_inverse_transposes() -> None:
-    """As matrices, and they compose: [x]' of a query times [x] of a key is I, and [x + y] = [x] [y]."""
-    scheme, basis = make(), torch.eye(8, dtype=torch.float64)[:, None, None]
-
-    def matrix(at: int, side: position.Side) -> Tensor:
-        return scheme.rotate(basis, scheme.context(torch.tensor([[at]])), side)[:, 0, 0].T
-
-    identity = torch.eye(8, dtype=torch.float64)
-    assert torch.allclose(matrix(700, "query").T @ matrix(700, "key"), identity, atol=1e-14)
-    assert not torch.allclose(matrix(700, "query").T @ matrix(700, "query"), identity, atol=0.1)
-    for side in ("query", "key"):
-        assert torch.allclose(matrix(1000, side), matrix(300, side) @ matrix(700, side), rtol=1e-12, atol=1e-12)
 
 
 def test_scores_fall_with_the_distance_and_are_those_of_rope_at_no_distance() -> None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from ape_cli.data import position_maps
 from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.runs.config import PRESETS, parse_settings, read_config
 
-OFFSET = position_maps.options("offset")
 FINGERPRINT = "0" * 63 + "1"
 PAPER, SMALL, TINY = (PRESETS[name] for name in ("paper", "small", "tiny"))
 LATER_FIELDS = {

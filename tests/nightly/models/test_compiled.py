@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from ape_cli import attention
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
+from ape_cli.position import Scheme
 from tests.evaluation.sharing.conftest import Both, of_trees, of_words  # noqa: F401 # fixtures
 from tests.position.compiled import without_logs
-from tests.position.test_contract import make, model, places, tokens
+from tests.position.test_contract import make, places
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's warnings about itself, while it compiles
 SCHEMES = [
@@ -28,6 +29,19 @@ def _anew() -> Any:
     torch.compiler.reset()
     with without_logs():
         yield
+
+
+def model(scheme: Scheme) -> SequenceModel:
+    """The model in which a scheme acts, with two layers of each kind."""
+    sizes: dict[str, Any] = {"ids": 20, "d_ff": 48, "dropout": 0.0, "generator": torch.Generator().manual_seed(8)}
+    if scheme.causal_only:
+        return DecoderOnly(scheme, layers=2, sides=False, **sizes).double()
+    return Transformer(scheme, encoder_layers=2, decoder_layers=2, **sizes).double()
+
+
+def tokens(at: Tensor) -> Tensor:
+    """Ids of tokens at some positions. -> [B, N]"""
+    return torch.randint(3, 20, at.shape[:2], generator=torch.Generator().manual_seed(1))
 
 
 def inputs(net: SequenceModel, expression: str, count: int) -> tuple[Tensor, ...]:

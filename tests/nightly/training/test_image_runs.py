@@ -1,47 +1,14 @@
-"""Runs on images end to end: every scheme, compiled models, a sweep, and shuffled pixels."""
+"""Runs on images whose pixels are shuffled."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
-import torch
 
-from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.runs.registry import open_registry
-from ape_cli.storage.tensors import load_tensors
-from ape_cli.training import trial
-from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.trainer import Stopped
-from tests.conftest import ape
-from tests.models.test_image_classifier import SCHEMES
-from tests.training.test_image_runs import CPU, SIZES, run, wanted, write
-
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_scheme_trains_stops_resumes_and_evaluates(data: Dataset, tmp_path: Path, scheme: str) -> None:
-    """With everything random on, a straight run and a resumed run have the same weights and scores, bit for bit."""
-    chance = {"augment": "crop,flip", "dropout": 0.1, "attention_dropout": 0.1, "stochastic_depth": 0.3}
-    chance |= {"encoder_layers": 2}
-    straight = run(data, tmp_path / "straight", scheme, **chance)
-    broken, steps = open_registry(tmp_path / "broken"), iter([False, False, False, True])
-    with pytest.raises(Stopped):
-        trial.run_trial(experiment.of(wanted(scheme, **chance), data), broken, Execution(CPU, stop=lambda: next(steps)))
-    resumed = trial.run_trial(
-        experiment.of(wanted(scheme, **chance), data), broken, Execution(CPU), existing=ExistingRun.RESUME
-    )
-    ours, theirs = (load_tensors(t.run.folder / "model.safetensors")[0] for t in (straight, resumed))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
-    assert straight.evaluation is not None
-    assert resumed.evaluation is not None
-    assert straight.evaluation["overall"] == resumed.evaluation["overall"]
-    assert straight.evaluation["overall"]["rows"] == straight.evaluation["overall"]["tokens"] == 40
-    assert math.isfinite(straight.evaluation["overall"]["cross_entropy"])
+from tests.training.test_image_runs import CPU, run, write
 
 
 def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
@@ -61,18 +28,3 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
         else:
             assert own["token_accuracy"] > 0.8
             assert other["token_accuracy"] < own["token_accuracy"] - 0.3
-
-
-def test_from_digits_to_a_table(here: Path) -> None:
-    ape("gen", "images", "--source", "digits", "--n", "100")
-    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
-    told = ape("train", "--scheme", "orthogonal-grid", "--preset", "tiny", *small)[1]
-    assert "images-digits" in told
-    sweep = ["sweep", "--schemes", "sinusoidal,learned", "--data", "images-digits", "--preset", "tiny", *small]
-    assert "2 trained now" in ape(*sweep)[0]
-    assert "0 trained now" in ape(*sweep)[0]
-    assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
-    assert "leave `decode` out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
-    ape("gen", "images", "--shuffled", "--n", "100")
-    assert "accuracy" in ape("eval", "--data", "images-digits-shuffled")[0]
-    assert "images is not a task on trees, so it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]

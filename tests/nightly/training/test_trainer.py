@@ -1,4 +1,4 @@
-"""Every scheme is stopped and resumed, and compiled training gives the same results."""
+"""Compiled training gives the same results."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ import warnings
 import pytest
 import torch
 
-from ape_cli import position
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.training import trainer
 from ape_cli.training.execution import Execution
-from tests.training.test_trainer import CPU, Memory, check_resume, fit, tiny, weights
-
-
-@pytest.mark.parametrize("scheme", position.names())
-def test_a_stopped_run_ends_as_if_it_had_not_stopped(
-    trees: Dataset, words: Dataset, grids: Dataset, scheme: str
-) -> None:
-    found = position.load(scheme)
-    data = next(d for d in (words, trees, grids) if found.reads(d.structure))
-    check_resume(tiny(scheme, data), data)
+from tests.training.test_trainer import CPU, Memory, fit, tiny, weights
 
 
 def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

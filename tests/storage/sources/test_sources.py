@@ -9,9 +9,7 @@ import pytest
 
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage.sources import open_source
-from tests.conftest import ape
 from tests.interpreters import python
-from tests.storage.sources import formats
 
 
 def test_digits(here: Path) -> None:
@@ -28,25 +26,6 @@ def test_digits(here: Path) -> None:
     assert pictures.labels[:11].tolist() == [*range(10), 0]
     with pytest.raises(UsageError, match="unknown label"):
         open_source("digits", "fine")
-
-
-def test_what_ape_gen_writes_is_a_source_too(here: Path) -> None:
-    train, test = [formats.part(i, 2) for i in range(5)], formats.part(9, 3)
-    for split, parts in (("train", train), ("test", [test])):
-        pixels, labels = np.concatenate([p.pixels for p in parts]), [label for p in parts for label in p.labels]
-        names = {"label": formats.AIRPLANES}
-        formats.parquet(here / f"cifar/{split}.parquet", "img", formats.pngs(pixels), {"label": labels}, names)
-    ape("gen", "images", "--source", "cifar", "--out", "mine")
-    found = open_source("mine")
-    assert (found.name, found.classes) == ("cifar-10", formats.AIRPLANES)
-    assert {name: len(part.labels) for name, part in found.splits.items()} == {"train": 9, "validation": 1, "test": 3}
-    wanted = [
-        (p.tobytes(), label) for part in (*train, test) for p, label in zip(part.pixels, part.labels, strict=True)
-    ]
-    parts = found.splits.values()
-    assert sorted(wanted) == sorted(
-        (p.tobytes(), n) for part in parts for p, n in zip(part.pixels, part.labels, strict=True)
-    )
 
 
 def test_addresses_are_copied_first() -> None:
