@@ -1,4 +1,4 @@
-"""Runs on images whose pixels are shuffled."""
+"""Runs on images end to end: a sweep, and shuffled pixels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from tests.training.test_image_runs import CPU, run, write
+from tests.conftest import ape
+from tests.training.test_image_runs import CPU, SIZES, run, write
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
 def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
@@ -28,3 +31,18 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
         else:
             assert own["token_accuracy"] > 0.8
             assert other["token_accuracy"] < own["token_accuracy"] - 0.3
+
+
+def test_from_digits_to_a_table(here: Path) -> None:
+    ape("gen", "images", "--source", "digits", "--n", "100")
+    small = [f"--set={k}={v}" for k, v in (SIZES | {"steps": 2}).items()]
+    told = ape("train", "--scheme", "orthogonal-grid", "--preset", "tiny", *small)[1]
+    assert "images-digits" in told
+    sweep = ["sweep", "--schemes", "sinusoidal,learned", "--data", "images-digits", "--preset", "tiny", *small]
+    assert "2 trained now" in ape(*sweep)[0]
+    assert "0 trained now" in ape(*sweep)[0]
+    assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
+    assert "leave `decode` out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
+    ape("gen", "images", "--shuffled", "--n", "100")
+    assert "accuracy" in ape("eval", "--data", "images-digits-shuffled")[0]
+    assert "images is not a task on trees, so it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]
