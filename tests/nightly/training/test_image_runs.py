@@ -42,7 +42,7 @@ def test_from_digits_to_a_table(here: Path) -> None:
     assert "2 trained now" in ape(*sweep)[0]
     assert "0 trained now" in ape(*sweep)[0]
     assert "orthogonal-grid" in ape("report", "--format", "markdown")[0]
-    assert "leave `decode` out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
+    assert "leave `--decode` out" in ape("eval", "--decode", "greedy", "--data", "images-digits", code=2)[1]
     ape("gen", "images", "--shuffled", "--n", "100")
     assert "accuracy" in ape("eval", "--data", "images-digits-shuffled")[0]
     assert "images is not a task on trees, so it has no order" in ape("gen", "images", "--order", "depth", code=2)[1]
