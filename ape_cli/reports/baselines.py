@@ -11,8 +11,8 @@ import polars as pl
 
 _CHANCE, _RULE = "chance", "simple rule"
 _ABOUT = {
-    _CHANCE: "chance: always the most frequent answer of the training split; where a target ends is known.",
-    _RULE: "simple rule: the best of the rules that are counted on the training split (ape eval RUN lists them).",
+    _CHANCE: "chance: always predicts the most frequent symbol of the training split, and knows where a target ends.",
+    _RULE: "simple rule: the best of several rules, such as to repeat the symbol before (`ape eval RUN` lists them).",
 }
 
 

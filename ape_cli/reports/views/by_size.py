@@ -296,7 +296,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
         f"Training data: {word} {trained} (seen)."
         if trained
         else f"The {word} in training is unknown, because its rows cannot be drawn again here.",
-        *([f"Only {has} of the {of} runs of this column were evaluated on it."] if has != of else []),
+        *([f"Evaluated: {has} of {of} runs."] if has != of else []),
     ]
     rules = [
         *([f"A column of more than one {word} pools its rows."] if pooled else []),

@@ -146,7 +146,7 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
         "| *chance*",
         "| *simple rule*",
     ]
-    assert "steps=6, validate_every_steps=3 in all rows" in table
+    assert "with steps=6, validate_every_steps=3." in table
     assert "Of the 4 runs of mine.toml, 2 are finished." in table
     other = Path("mine.toml").read_text().replace('"rope", "none"', '"sinusoidal", "none"')
     Path("other.toml").write_text(other.replace("[42, 43]", "[43, 42]"))  # its first trials are not trained
