@@ -27,7 +27,7 @@ from ape_cli.runs.registry import Registry
 from ape_cli.runs.tuning import Validation
 
 logger = logging.getLogger(__name__)
-_LONG = 50  # characters of chosen settings that a note does not count instead
+_LONG = 55  # characters of chosen settings that a note does not count instead
 
 
 @dataclass

@@ -185,7 +185,7 @@ def latex(tables: list[Table], *, bold: bool = False, notes: bool = False) -> st
     markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
     best = "In bold" if bold else "Underlined"
     for table in tables:
-        caption = " ".join([table.caption, *(rules([table], best) if notes else table.underlining(best))])
+        caption = " ".join([*table.notes, *(rules([table], best) if notes else table.underlining(best))])
         title, caption = (  # code between backticks has a typewriter font
             re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, caption)
         )

@@ -111,18 +111,9 @@ class Table:
         """Whether a column has text that is no number."""
         return any(isinstance(cell := cells[column], str) and not is_number(cell) for _, cells in self.rows)
 
-    @property
-    def caption(self) -> str:
-        """The notes as one text."""
-        return " ".join(self.notes)
-
     def underlining(self, best: str = "Underlined") -> list[str]:
         """The rule of underlining (`layout.py`), if a score is underlined. `best` says how the best scores look."""
-        which = (
-            "mean of each column, and all within its standard deviation"
-            if self.most_seeds > 1
-            else "score of each column"
-        )
+        which = "mean of each column, and all within its deviation" if self.most_seeds > 1 else "score of each column"
         return [f"{best}: the best {which}."] * self.underlines
 
 
@@ -156,10 +147,8 @@ def _scores(lines: pl.DataFrame, interval: bool) -> Table:
     """The table of scores of one preset and structure."""
     columns = lines["column"].unique(maintain_order=True).to_list()
     first = lines.row(0, named=True)
-    usual_title = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(
-        first["structure"], f"Tasks on {first['structure']}"
-    )
-    title = "Images" if first["is_image"] else usual_title
+    usual = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}
+    title = "Images" if first["is_image"] else usual.get(first["structure"], f"Tasks on {first['structure']}")
     (notes, rules), (foot, of_foot) = brackets(lines, interval), baselines.rows(lines, columns)
     return table(title, lines, "column", columns, interval, notes=notes, rules=[*rules, *of_foot], foot=foot)
 
@@ -245,10 +234,7 @@ def brackets(group: pl.DataFrame, interval: bool) -> tuple[list[str], list[str]]
 
 
 def settings(group: pl.DataFrame, over: str) -> tuple[list[str], list[str]]:
-    """What a table shows, as notes: the metric, the split, the seeds (`over`), and the settings that all rows share.
-
-    If these settings are many, the note counts them, and a rule lists them.
-    """
+    """What a table shows: its metric, split, seeds (`over`) and shared settings, which a rule lists if many."""
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
     # an image has one label, so all decodings are the same
     decoding = "" if all(map(is_image, group["task"])) else f", {DECODED[line['decode']]}"

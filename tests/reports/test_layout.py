@@ -97,7 +97,7 @@ def test_a_dataset_has_one_name_in_a_report(tmp_path: Path) -> None:
         renamed(folder, fingerprint_of("own"), name)
         renamed(folder, fingerprint_of("other"), other)
     (table,) = tables(tmp_path, "by-size")
-    assert "aaa" not in table.caption
+    assert "aaa" not in " ".join(table.notes)
     made = load("by-size")
     frame = made.frame(made.read(registry_of(tmp_path), Options()))
     assert set(frame.select("trained_on", "on").rows()) == {("aaa", "aaa, away")}

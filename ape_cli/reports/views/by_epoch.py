@@ -196,10 +196,8 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     first = group.row(0, named=True)
     ordered = group.sort(pl.col("epoch").is_null(), "epoch", "step", "checkpoint")
     names = ordered["checkpoint"].unique(maintain_order=True).to_list()
-    notes, rules = (
-        [_MEASURES[first["measure"]]],
-        ["Columns: halfway through the schedule, and at its end; the best step until then."],
-    )
+    notes = [_MEASURES[first["measure"]]]
+    rules = ["Columns: halfway through the schedule, and at its end; the best step until then."]
     if first["measure"] == BEST:  # published scores were chosen like this
         of_source = brackets(group, interval)
         notes, rules = notes + of_source[0], rules + of_source[1]

@@ -212,6 +212,6 @@ def test_rows_with_other_settings_have_a_table_of_their_own(tmp_path: Path) -> N
     assert (words.columns[:2], trees.columns[:2]) == ([wide, f"{B} (d_model=64)"], [wide, B])
     assert [row for row, _ in words.rows] == ["copy", "reverse", "all tasks"]
     assert [row for row, _ in trees.rows] == ["tree-copy/depth", "tree-rotate/depth", "all tasks"]
-    assert not any(" with " in table.caption for table in (words, trees))
+    assert not any(" with " in " ".join(table.notes) for table in (words, trees))
     over = {(x["a"], x["b"]): x["difference"] for x in compared(tmp_path)[0] if x["over"] == "tasks"}
     assert over == {(wide, f"{B} (d_model=64)"): pytest.approx(0.35), (wide, B): pytest.approx(0.6)}

@@ -74,8 +74,8 @@ def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None
     assert (alibi.follows, verdicts.mark(alibi)) == ("not run", "—")
     (table, _) = VIEW.tables(result)
     assert [row for row, _ in table.rows] == ["copy, perplexity", "copy, exact_match"]
-    assert "Our perplexity divided by" in table.caption
-    assert "Our mean exact match minus the published one, in points." in table.caption
+    assert "Our perplexity divided by" in " ".join(table.notes)
+    assert "Our mean exact match minus the published one, in points." in " ".join(table.notes)
     ratio = next(iter(expected.values())) / 2
     assert verdicts.mark(rope).endswith(f"×{ratio:.2f}")
 
@@ -126,7 +126,7 @@ def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) 
         add(tmp_path, "rope", 0.5, variant=variant, **size)
     result = read(tmp_path, str(source))
     assert [verdicts.mark(cell) for cell in result] == ["= +0.00*", "= +0.00", "= +0.00*"]
-    legend = VIEW.tables(result)[0].caption
+    legend = " ".join(VIEW.tables(result)[0].notes)
     assert legend.endswith("*: runs of the published size. All other runs have preset paper.")
 
 
