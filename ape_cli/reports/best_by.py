@@ -200,7 +200,7 @@ def notes(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
     if not trials:
         return [], []
     if trials == {1}:
-        return ["One setting for each row: nothing was chosen."], []
+        return ["Each row has one setting."], []
     cells: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
     for line in lines.iter_rows(named=True):
         setting = line["setting"] or ("the only setting" if line["trials"] == 1 else "the preset's")

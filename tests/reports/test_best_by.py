@@ -120,7 +120,7 @@ def test_a_chosen_model_of_another_size_has_no_difference_from_the_paper(tmp_pat
     assert found["rope"]["paper_difference"] is None
     assert found["sinusoidal"]["paper_difference"] is not None
     (table,) = result_of(tmp_path, against="paper").tables
-    assert any("some runs have another size" in note for note in table.notes)
+    assert any("some of ours differ in size" in note for note in table.notes)
 
 
 def test_of_equal_means_the_lower_loss_is_chosen(tmp_path: Path) -> None:

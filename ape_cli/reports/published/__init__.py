@@ -165,9 +165,7 @@ class Published(BaseModel):
         if compared.is_empty():
             return [f"No numbers in {self.called}."], []
         own_size = [self.is_own_size(line) for line in compared.iter_rows(named=True)]
-        size = f"; {'some' if any(own_size) else 'our'} runs have another size" * bool(
-            self.presets and not all(own_size)
-        )
+        size = f"; {'some of ' * any(own_size)}ours differ in size" * bool(self.presets and not all(own_size))
         cells = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
         told = [note for note in self.note if any(note.concerns(*cell) for cell in cells)]
         rules = [note.text for note in told]
