@@ -17,7 +17,7 @@ def parts(folder: Path) -> dict[str, str]:
     made = {}
     for name in published.names():
         cells = verdicts.read(open_registry(folder), published.load(name))
-        *tables, count = (replace(table, notes=[""]) for table in VerdictView().tables(cells))
+        *tables, count = (replace(table, notes=[]) for table in VerdictView().tables(cells))
         made[f"verdicts-{name}.md"] = rendering.markdown(tables).replace("\n\n\n", "\n\n")
         made[f"verdict-counts-{name}.md"] = rendering.markdown([count]).partition("\n\n")[2].strip() + "\n"
         made[f"verdict-sentences-{name}.md"] = "\n".join(map(_told, _by_entry(cells))) + "\n"

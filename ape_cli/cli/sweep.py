@@ -309,5 +309,5 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
         print_note(f"not tuned: {line}")
     runs = [item.run.name for item in items if item.run and item.name not in undecided]
     done = sum(item.state == "finished" for item in items)
-    progress = f"Of the {len(items)} runs of {file.name}, {done} are finished." if done < len(items) else ""
+    progress = f"Finished: {done} of {len(items)} runs." if done < len(items) else ""
     return registry.only(runs), progress

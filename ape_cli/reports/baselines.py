@@ -11,8 +11,8 @@ import polars as pl
 
 _CHANCE, _RULE = "chance", "simple rule"
 _ABOUT = {
-    _CHANCE: "chance: always the training split's most frequent answer; the length of each target is given.",
-    _RULE: "simple rule: the best of some rules that are counted on the training split (`ape eval RUN` prints all).",
+    _CHANCE: "chance: always predicts the most frequent symbol of the training split, with target lengths given.",
+    _RULE: "simple rule: the best of several rules, such as to repeat the last symbol (`ape eval RUN` prints all).",
 }
 
 

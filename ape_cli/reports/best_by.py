@@ -27,7 +27,7 @@ from ape_cli.runs.registry import Registry
 from ape_cli.runs.tuning import Validation
 
 logger = logging.getLogger(__name__)
-_LISTED = 4  # chosen settings that a note lists; it counts more
+_LONG = 55  # characters of chosen settings that a note does not count instead
 
 
 @dataclass
@@ -192,15 +192,15 @@ def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> tuple
 def notes(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
     """The notes and the rules on the chosen settings of a table. There are none if nothing was chosen.
 
-    `lines` has the columns of the choice (`evaluations.COLUMNS`), `column` and `row`. If there are few settings, the
-    note lists them. Otherwise it counts them, and a rule has the list.
+    `lines` has the columns of the choice (`evaluations.COLUMNS`), `column` and `row`. The note counts the
+    rows of each setting, or the settings, and the last rule lists them.
     """
     lines = lines.drop_nulls("setting").unique(["column", "row"], keep="last", maintain_order=True)
     trials, seeds = set(lines["trials"]), set(lines["tuning_seeds"])
     if not trials:
         return [], []
     if trials == {1}:
-        return ["There is one setting for each row, so nothing was chosen."], []
+        return ["Each row has one setting."], []
     cells: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
     for line in lines.iter_rows(named=True):
         setting = line["setting"] or ("the only setting" if line["trials"] == 1 else "the preset's")
@@ -210,17 +210,15 @@ def notes(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
         for column, settings in cells.items()
     )
     counts = Counter(setting for of_column in cells.values() for setting, rows in of_column.items() for _ in rows)
-    told, rules = listed, []
+    told = ", ".join(f"{setting} in {count} cell{'s' * (count > 1)}" for setting, count in counts.most_common())
     if len(counts) == 1:
         told = f"{next(iter(counts))} in all rows"
-    elif lines.height > _LISTED:
-        rules = [f"Chosen settings: {listed}."]
-        told = ", ".join(f"{setting} in {count} cells" for setting, count in counts.most_common())
-        told = told if len(counts) <= _LISTED else f"{len(counts)} different ones"
-    note = f"Settings chosen on validation ({_range(trials, 'setting')}, {_range(seeds, 'seed')}): {told}."
+    notes = [f"Validation chose {told if len(told) <= _LONG else f'{len(counts)} different settings'}."]
+    rules = [f"Validation chose from {_range(trials, 'setting')}, by the mean over {_range(seeds, 'seed')}."]
     if len(trials) > 1 or len(seeds) > 1 or lines["tried"].n_unique() > 1:
-        note += " Settings or seeds differ, so the rows were not tuned equally."
-    return [note], rules
+        notes.append("Rows were not tuned equally.")
+        rules.append("Not tuned equally: the settings to choose from, or the seeds, differ between rows.")
+    return notes, rules + [f"Chosen settings: {listed}."] * (len(counts) > 1)
 
 
 def _range(counts: set[int], what: str) -> str:

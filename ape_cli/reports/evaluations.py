@@ -109,6 +109,7 @@ class Metric(NamedTuple):
         return self.units[0] == "%"
 
 
+DECODED = {"teacher": "teacher forcing", "greedy": "greedy decoding"}
 METRICS = {
     "token_accuracy": Metric("token_accuracy", ("token accuracy", "top-1 accuracy", "accuracy")),
     "exact_match": Metric("exact_match", ("exact match", "top-1 accuracy", "exact match")),

@@ -29,10 +29,10 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.runtime import version
 from ape_cli.reports import rendering
 from ape_cli.reports.descriptions import described
-from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.evaluations import DECODED, METRICS, measured
 from ape_cli.reports.palette import INK, ON_DARK, Looks
 from ape_cli.reports.plots import Plot, encode
-from ape_cli.reports.tables import Cell, Table, is_number, rules
+from ape_cli.reports.tables import Cell, Table, captions, is_number, rules
 from ape_cli.reports.views import Options
 from ape_cli.runs.record import commit
 from ape_cli.runs.registry import Registry
@@ -134,7 +134,7 @@ def page(
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=lambda x: escaping.one_line(x) if type(x) is str else x
     )
-    functions = {"is_number": is_number, "anchor": anchor, "score": score, "rules": rules}
+    functions = {"is_number": is_number, "anchor": anchor, "score": score, "captions": captions, "rules": rules}
     return environment.from_string(_file("page.html"), functions).render(
         title=title,
         facts=facts,
@@ -204,7 +204,7 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     facts = [
         ("Written", written()),
         ("Program", f"ape {version()}, commit {_short(commit() or 'unknown')}"),
-        ("Scores", f"{options.split} split, {options.decode} decoding"),
+        ("Scores", f"{options.split} split, {DECODED[options.decode]}"),
         *([("Settings", f"best by {options.best_by} scores")] if options.best_by else []),
         *([("Sweep", sweep)] if sweep else []),
         *([("Filter", chosen)] if chosen else []),

@@ -13,7 +13,7 @@ from rich.markup import escape as rich_escape
 from rich.text import Text
 
 from ape_cli.core import escaping
-from ape_cli.reports.tables import Cell, Table, is_number, rules
+from ape_cli.reports.tables import Cell, Table, captions, is_number, rules
 from ape_cli.reports.terminal import WideTable, heading
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
@@ -106,7 +106,8 @@ _LATEX = Markup(
 def rich(tables: list[Table], *, notes: bool = False) -> RenderableType:
     """The tables for a terminal. `notes`: with all rules of reading at the end."""
     parts: list[RenderableType] = []
-    for table in tables:
+    own, shared = captions(tables)
+    for table, caption in zip(tables, own, strict=True):
         texts = [
             [Text(cell) if isinstance(cell, str) else Text.from_markup(_RICH.cell(cell, table)) for cell in cells]
             for _, cells in table.rows
@@ -115,10 +116,10 @@ def rich(tables: list[Table], *, notes: bool = False) -> RenderableType:
         foot = [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot]
         parts += [
             WideTable(table.title, table.head, table.columns, rows, foot),
-            Text(table.caption, style="dim"),
+            *([Text(caption, style="dim")] if caption else []),
             Text(),
         ]
-    return Group(*parts, _Reading(tables, notes))
+    return Group(*parts, *([Text(shared, style="dim")] if shared else []), _Reading(tables, notes))
 
 
 def reading(tables: list[Table], *, notes: bool, styled: bool = True) -> list[str]:
@@ -150,13 +151,15 @@ class _Reading:
 def markdown(tables: list[Table], *, notes: bool = False) -> str:
     """The tables in Markdown. `notes`: with all rules of reading at the end."""
     out = []
-    for table in tables:
+    own, shared = captions(tables)
+    for table, caption in zip(tables, own, strict=True):
         foot = [[f"*{escaping.markdown(label)}*", *counts] for label, counts in table.foot]
         rows = [[*map(escaping.markdown, [table.head, *table.columns])], *_MARKDOWN.rows(table), *foot]
         lines = ["| " + " | ".join(row) + " |" for row in rows]
         lines.insert(1, "|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
         out += [f"### {escaping.markdown(table.title)}", "", *lines]
-        out += ["", escaping.markdown_prose(table.caption), ""]
+        out += ["", *([escaping.markdown_prose(caption), ""] if caption else [])]
+    out += [escaping.markdown_prose(shared), ""] if shared else []
     lines = [escaping.markdown_prose(line) for line in reading(tables, notes=notes)]
     return "\n".join([*out, *([f"- {line}" for line in lines] if notes else lines), ""])
 
@@ -182,7 +185,7 @@ def latex(tables: list[Table], *, bold: bool = False, notes: bool = False) -> st
     markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
     best = "In bold" if bold else "Underlined"
     for table in tables:
-        caption = " ".join([table.caption, *(rules([table], best) if notes else table.underlining(best))])
+        caption = " ".join([*table.notes, *(rules([table], best) if notes else table.underlining(best))])
         title, caption = (  # code between backticks has a typewriter font
             re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, caption)
         )

@@ -1,7 +1,8 @@
 """Tables in the form of the paper: one row for each scheme, one column for each task.
 
-Two kinds of text belong to a table. Its `notes` stand under it: what it shows, and what is special about it. Its
-`rules` say how to read it. They are the same for many tables, so a report prints each of them once (`rules`).
+Two kinds of text belong to a table. Its `notes` are its caption: what it shows, and what is special about it. A caption
+has at most three lines of 80 characters, so a note counts what would be a long list. Its `rules` say how to read it,
+and list what notes count. A report prints notes of all tables, and each rule, once (`captions`, `rules`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import polars as pl
 from ape_cli.core.numbers import perplexity_text
 from ape_cli.reports import baselines, best_by, published
 from ape_cli.reports.descriptions import is_image
-from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.evaluations import DECODED, METRICS, measured
 from ape_cli.reports.layout import TABLE, row_rank
 
 _SMALL = 0.1  # a ratio that is written with significant digits
@@ -70,7 +71,7 @@ class Table:
     """A table of scores, with notes below it."""
 
     title: str
-    notes: list[str]  # what it shows, and what is special about it
+    notes: Sequence[str]  # what it shows, and what is special about it
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # a score, text, or None for an empty cell
     unit: str  # the unit of its scores, for example % or nats a token; empty for perplexities
@@ -110,19 +111,18 @@ class Table:
         """Whether a column has text that is no number."""
         return any(isinstance(cell := cells[column], str) and not is_number(cell) for _, cells in self.rows)
 
-    @property
-    def caption(self) -> str:
-        """The notes as one text."""
-        return " ".join(self.notes)
-
     def underlining(self, best: str = "Underlined") -> list[str]:
         """The rule of underlining (`layout.py`), if a score is underlined. `best` says how the best scores look."""
-        which = (
-            "mean of each column, and all within its standard deviation"
-            if self.most_seeds > 1
-            else "score of each column"
-        )
+        which = "mean of each column, and all within its deviation" if self.most_seeds > 1 else "score of each column"
         return [f"{best}: the best {which}."] * self.underlines
+
+
+def captions(tables: Sequence[Table]) -> tuple[list[str], str]:
+    """The caption of each of several tables, and what all of them share, which is said once. One may be empty."""
+    first = tables[0].notes if len(tables) > 1 else []
+    shared = [note for note in first if all(note in table.notes for table in tables)]
+    own = [" ".join(note for note in table.notes if note not in shared) for table in tables]
+    return own, f"All tables: {' '.join(shared)}" if shared else ""
 
 
 def rules(tables: Iterable[Table], best: str = "Underlined") -> list[str]:
@@ -130,8 +130,9 @@ def rules(tables: Iterable[Table], best: str = "Underlined") -> list[str]:
     return list(dict.fromkeys(rule for table in tables for rule in (*table.underlining(best), *table.rules)))
 
 
-_UNTUNED = """The rows are not tuned{}, so nothing is underlined{}: `--best-by validation` chooses their training \
-settings."""
+_LONG = 40  # characters of a list that a note does not count instead
+_UNTUNED = """Not tuned{}: a scheme has several settings of training, and the best would be chosen on these scores. \
+`--best-by validation` chooses by validation scores."""
 
 
 def tables(lines: pl.DataFrame, *, interval: bool = False) -> list[Table]:
@@ -146,10 +147,8 @@ def _scores(lines: pl.DataFrame, interval: bool) -> Table:
     """The table of scores of one preset and structure."""
     columns = lines["column"].unique(maintain_order=True).to_list()
     first = lines.row(0, named=True)
-    usual_title = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(
-        first["structure"], f"Tasks on {first['structure']}"
-    )
-    title = "Images" if first["is_image"] else usual_title
+    usual = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}
+    title = "Images" if first["is_image"] else usual.get(first["structure"], f"Tasks on {first['structure']}")
     (notes, rules), (foot, of_foot) = brackets(lines, interval), baselines.rows(lines, columns)
     return table(title, lines, "column", columns, interval, notes=notes, rules=[*rules, *of_foot], foot=foot)
 
@@ -179,8 +178,9 @@ def table(
     rows = [(row, [cells.get((row, key)) for key in columns]) for row in ordered]
     title = f"{title}{lines['of_preset'][0]}, {name}{end}"
     chosen, of_choice = best_by.notes(lines)
-    notes = [settings(lines, _over(lines, interval)), *_untuned(lines), *chosen, *notes]
-    rules = [*_spread(lines, interval), *of_choice, *rules]
+    (untuned, of_untuned), (shown, of_settings) = _untuned(lines), settings(lines, _over(lines, interval))
+    notes = [*shown, *untuned, *chosen, *notes]
+    rules = [*_spread(lines, interval), *of_settings, *of_untuned, *of_choice, *rules]
     return Table(title, notes, list(names or columns), rows, unit, interval, foot=foot, rules=rules)
 
 
@@ -197,20 +197,22 @@ def cell(line: dict[str, Any]) -> Cell:
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
 
-def _untuned(lines: pl.DataFrame) -> list[str]:
-    """The note on columns in which a scheme has several settings of training."""
+def _untuned(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
+    """The note and the rule on columns in which a scheme has several settings of training."""
     untuned = lines.filter("untuned")["column"].unique(maintain_order=True).to_list()
-    phrases = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
-    return [_UNTUNED.format(*phrases)] if untuned else []
+    named = "" if lines["untuned"].all() else f" in {', '.join(untuned)}"
+    where = named if len(named) <= _LONG else f" in {len(untuned)} columns"
+    note = f"Not tuned{where}: nothing is underlined."
+    return ([note], [_UNTUNED.format(named)]) if untuned else ([], [])
 
 
 def _over(lines: pl.DataFrame, interval: bool) -> str:
-    """The meaning of the numbers in a cell, for example `mean ± standard deviation over 3 seeds`."""
+    """The meaning of the numbers in a cell, for example `Mean ± standard deviation over 3 seeds`."""
     low, *_, high = sorted(lines["seeds"]) * 2
     if high == 1:
-        return "one seed"
+        return "One seed"
     spread = "(95% interval)" if interval else "± standard deviation"
-    return f"mean {spread} over {high if low == high else f'{low} to {high}'} seeds"
+    return f"Mean {spread} over {high if low == high else f'{low} to {high}'} seeds"
 
 
 def _spread(lines: pl.DataFrame, interval: bool) -> list[str]:
@@ -231,11 +233,13 @@ def brackets(group: pl.DataFrame, interval: bool) -> tuple[list[str], list[str]]
     return published.load(group["paper"][0]).notes(group, interval=interval)
 
 
-def settings(group: pl.DataFrame, over: str) -> str:
-    """What a table shows, for the note under it: the metric, the split, the seeds (`over`), and shared settings."""
+def settings(group: pl.DataFrame, over: str) -> tuple[list[str], list[str]]:
+    """What a table shows: its metric, split, seeds (`over`) and shared settings, which a rule lists if many."""
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
     # an image has one label, so all decodings are the same
-    decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
-    what = f"{name[0].upper()}{name[1:]}{unit and f' in {unit}'}{decoding}, {line['split']} split"
-    shared = f", {line['shared']} in all rows" if line.get("shared") else ""
-    return f"{what}; {over}; preset {line['preset']}{shared}."
+    decoding = "" if all(map(is_image, group["task"])) else f", {DECODED[line['decode']]}"
+    what = f"{name[0].upper()}{name[1:]}{unit and f' in {unit}'}{decoding}, {line['split']} split."
+    shared = line.get("shared") or ""
+    changes = shared if len(shared) <= _LONG else f"{shared.count(', ') + 1} changes"
+    rules = [f"Changes to preset {line['preset']}: {shared}."] * (changes != shared)
+    return [what, f"{over}.", f"Preset {line['preset']}{changes and f' with {changes}'}."], rules

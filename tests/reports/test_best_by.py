@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,13 @@ import pytest
 
 from ape_cli.core.errors import ApeError, left_out
 from ape_cli.reports import document
-from ape_cli.reports.tables import Cell
+from ape_cli.reports.tables import Cell, captions, rules
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import write_history
-from tests.registered import edit, vouch
+from tests.registered import edit, fingerprint_of, vouch
 from tests.reports.test_aggregation import add
+from tests.reports.views import test_by_size
 
 HIGH = {"lr_peak": 0.003}
 
@@ -65,7 +68,9 @@ def test_a_row_for_each_scheme_with_what_the_choice_moved(sweep: Path) -> None:
     (table,) = result_of(sweep).tables
     assert {row for row, _ in table.rows} == {"rope", "alibi"}
     chosen = "reverse: lr_peak=0.003 for rope, lr_peak=0.002 for alibi"
-    assert f"Settings chosen on validation (2 settings, 2 seeds): {chosen}." in table.notes
+    assert "Validation chose lr_peak=0.003 in 1 cell, lr_peak=0.002 in 1 cell." in table.notes
+    assert "Validation chose from 2 settings, by the mean over 2 seeds." in table.rules
+    assert f"Chosen settings: {chosen}." in table.rules
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,7 @@ def test_a_note_is_short(tmp_path: Path, schemes: dict[str, float], told: str | 
         trial(tmp_path, scheme, 1, high, 0.8, variant=HIGH)
     (table,) = result_of(tmp_path).tables
     counted = "lr_peak=0.003 in 3 cells, lr_peak=0.002 in 2 cells"
-    assert f"Settings chosen on validation (2 settings, 1 seed): {told or counted}." in table.notes
+    assert f"Validation chose {told or counted}." in table.notes
     listed = [rule for rule in table.rules if rule.startswith("Chosen settings: reverse: lr_peak=0.00")]
     assert len(listed) == (told is None)
 
@@ -115,7 +120,7 @@ def test_a_chosen_model_of_another_size_has_no_difference_from_the_paper(tmp_pat
     assert found["rope"]["paper_difference"] is None
     assert found["sinusoidal"]["paper_difference"] is not None
     (table,) = result_of(tmp_path, against="paper").tables
-    assert any("some of these runs have another size" in note for note in table.notes)
+    assert any("some of ours differ in size" in note for note in table.notes)
 
 
 def test_without_the_preset_s_setting_nothing_is_said_of_what_moved(tmp_path: Path) -> None:
@@ -152,8 +157,8 @@ def test_settings_that_all_trials_have_name_the_row(tmp_path: Path) -> None:
     assert (rope["setting"], rope["moved"]) == ("lr_peak=0.003", pytest.approx(-0.1))
     assert (none["setting"], none["trials"], none["moved"]) == ("", 1, 0.0)
     (table,) = result_of(tmp_path).tables
-    assert table.notes[0].endswith("; preset small, d_model=64 in all rows.")
-    assert any("the only setting for none" in note for note in table.notes)
+    assert "Preset small with d_model=64." in table.notes
+    assert any("the only setting for none" in rule for rule in table.rules)
 
 
 def test_a_chosen_setting_without_scores_is_named(sweep: Path) -> None:
@@ -201,3 +206,24 @@ def test_validation_scores_are_those_that_training_stored(sweep: Path) -> None:
     with pytest.raises(ApeError, match="ape eval --split validation") as error:
         result_of(sweep, split="validation", metric="exact_match")
     assert "training stores only" in str(error.value)
+
+
+@pytest.mark.parametrize("best_by", [None, "validation"])
+@pytest.mark.parametrize("view", ["scores", "by-size", "by-epoch", "generalisation"])
+def test_a_caption_has_at_most_three_lines_of_80_characters(tmp_path: Path, view: str, best_by: str | None) -> None:
+    """All runs share many settings, and each scheme has several learning rates. What all tables share is said once."""
+    shared = {"d_model": 64, "d_ff": 256, "batch_size": 32, "validate_every_steps": 500, "weight_decay": 0.01}
+    for task, scheme, rate in itertools.product(("copy", "reverse"), ("rope", "alibi", "none"), (0.001, 0.003, 0.01)):
+        variant = shared | {"lr_peak": rate}
+        sizes, own = {"a": {5: (40, 40)}, "b": {8: (30, 40)}}, fingerprint_of("a")
+        folder = test_by_size.put(tmp_path, scheme, sizes, task=task, name=task, fingerprint=own, variant=variant)
+        scores = {"validation_token_accuracy": rate, "validation_loss": 1.0}
+        write_history(folder / "history.parquet", [{"step": 1, **scores}, {"step": 2, **scores}])
+        vouch(folder)
+    registry = open_registry(str(tmp_path))
+    made = document.read(registry, load(view), Options(best_by=best_by)).tables
+    each, of_all = captions(made)
+    assert all(len(textwrap.wrap(text, 80)) <= 3 for text in (*each, of_all))
+    assert "Preset small with 5 changes." in (of_all or each[0])
+    assert "Preset small with 5 changes." not in each[0] * (len(each) > 1)
+    assert any(rule.startswith("Changes to preset small: batch_size=32, d_ff=256") for rule in rules(made))

@@ -47,8 +47,7 @@ def half_tuned(tmp_path: Path) -> Path:
 def test_each_column_is_tuned_or_not(half_tuned: Path) -> None:
     (table,) = tables(half_tuned)
     assert underlined(table) == {"copy on copy": [], "reverse on reverse": ["rope (lr_peak=0.002)"]}
-    (note,) = (note for note in table.notes if "not tuned" in note)
-    assert note.startswith("The rows are not tuned in copy on copy, so nothing is underlined there: ")
+    assert "Not tuned in copy on copy: nothing is underlined." in table.notes
 
 
 def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_a_dataset_has_one_name_in_a_report(tmp_path: Path) -> None:
         renamed(folder, fingerprint_of("own"), name)
         renamed(folder, fingerprint_of("other"), other)
     (table,) = tables(tmp_path, "by-size")
-    assert "aaa" not in table.caption
+    assert "aaa" not in " ".join(table.notes)
     made = load("by-size")
     frame = made.frame(made.read(registry_of(tmp_path), Options()))
     assert set(frame.select("trained_on", "on").rows()) == {("aaa", "aaa, away")}
@@ -109,9 +108,9 @@ def test_settings_that_a_table_does_not_show_leave_it_tuned(tmp_path: Path) -> N
     for scheme, scores, of in (("rope", [0.5, 0.6], {}), ("rope", None, HIGH), ("none", [0.4, 0.5], {})):
         test_by_epoch.put(tmp_path, scheme, [0.5, 0.6], scores, variant=of)
     validation, *others = tables(tmp_path, "by-epoch")
-    assert any("not tuned" in note for note in validation.notes)
+    assert any(note.startswith("Not tuned") for note in validation.notes)
     assert len(others) == 2
-    assert all(table.underlines and not any("not tuned" in note for note in table.notes) for table in others)
+    assert all(table.underlines and not any(note.startswith("Not tuned") for note in table.notes) for table in others)
 
 
 def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> 
     (by_epoch,), (scores,) = tables(tmp_path, "by-epoch"), tables(tmp_path)
     for table in (by_epoch, scores):
         assert not table.underlines
-        assert any("The rows are not tuned, so " in note for note in table.notes)
+        assert "Not tuned: nothing is underlined." in table.notes
 
 
 def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:

@@ -163,19 +163,17 @@ class Published(BaseModel):
         """The notes and the rules on a table of these lines from `beside`. `interval`: it has intervals of ours."""
         compared = lines.filter(pl.col("paper_mean").is_not_null())
         if compared.is_empty():
-            return [f"There are no numbers for these tasks and schemes in {self.called}."], []
+            return [f"No numbers in {self.called}."], []
         own_size = [self.is_own_size(line) for line in compared.iter_rows(named=True)]
-        size = (
-            f"; {'some of ' * any(own_size)}these runs have another size" if self.presets and not all(own_size) else ""
-        )
-        head = f"In brackets: {self.called}, {self.seeds} seeds{size}."
+        size = f"; {'some of ' * any(own_size)}ours differ in size" * bool(self.presets and not all(own_size))
         cells = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
         told = [note for note in self.note if any(note.concerns(*cell) for cell in cells)]
-        rules = [note.text for note in told if not note.dagger]
+        rules = [note.text for note in told]
+        doubted = " †: doubtful." * any(note.dagger for note in told)
         if (interval or self.spread == "interval") and compared["paper_spread"].count() > 0:
             spread = "half of the 95% interval" if self.spread == "interval" else "the standard deviation"
             rules.append(f"± in brackets: {spread} over seeds.")
-        return [head, *(note.text for note in told if note.dagger)], rules
+        return [f"In brackets: {self.called}, {self.seeds} seeds{size}.{doubted}"], rules
 
     def is_doubted(self, row: str, column: str) -> bool:
         """Whether the number of a row in a column of the source has the mark † of a note."""

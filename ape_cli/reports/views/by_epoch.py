@@ -39,7 +39,6 @@ from ape_cli.reports.evaluations import (
     VALUES,
     NothingToReportError,
     arrange,
-    measured,
     scored,
     task_of,
 )
@@ -59,10 +58,10 @@ History = tuple[Described, pl.DataFrame]  # a finished run and its validations
 logger = logging.getLogger(__name__)
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
-_MEASURES = {  # their explanations, with the name of the metric
-    VALIDATION: "The best validation {} until then: it chose the weights, so it is biased upwards.",
-    CHOSEN: "The test {} at the step of the best validation accuracy until then.",
-    BEST: "The best test {} until then: chosen on the test set, so it is optimistic.",
+_MEASURES = {  # their notes
+    VALIDATION: "Biased upwards: these scores chose the weights.",
+    CHOSEN: "The weights are those of the best validation accuracy.",
+    BEST: "Optimistic: the best step was chosen on the test set.",
 }
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
@@ -195,13 +194,10 @@ def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, fl
 def _table(group: pl.DataFrame, interval: bool) -> Table:
     """The table of one column of the other tables, one preset and one measure."""
     first = group.row(0, named=True)
-    name = measured(first["metric"], group["task"])[0]
     ordered = group.sort(pl.col("epoch").is_null(), "epoch", "step", "checkpoint")
     names = ordered["checkpoint"].unique(maintain_order=True).to_list()
-    notes, rules = (
-        [_MEASURES[first["measure"]].format(name)],
-        ["Columns: halfway through the schedule, and at its end."],
-    )
+    notes = [_MEASURES[first["measure"]]]
+    rules = ["Columns: halfway through the schedule, and at its end; the best step until then."]
     if first["measure"] == BEST:  # published scores were chosen like this
         of_source = brackets(group, interval)
         notes, rules = notes + of_source[0], rules + of_source[1]

@@ -282,6 +282,11 @@ def only_of(sizes: pl.DataFrame, word: str) -> list[str]:
     return [f"No row counts twice: {'; '.join(parts)}."] if parts else []
 
 
+def evaluated(line: dict[str, Any]) -> list[str]:
+    """The note on a table that only some runs of its column were evaluated for. `line` is one of its lines."""
+    return [f"Evaluated: {line['evaluated']} of {line['runs']} runs."] * (line["evaluated"] != line["runs"])
+
+
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
@@ -290,13 +295,12 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     trained = sizes.seen[first["trained_fingerprint"]]
     firsts = [a for a, _, _ in ends]
     foot, rule = aggregation.counts(group, "first", firsts)
-    has, of = first["evaluated"], first["runs"]
     pooled = any(a != b for a, b, _ in ends)
     notes = [
         f"Training data: {word} {trained} (seen)."
         if trained
         else f"The {word} in training is unknown, because its rows cannot be drawn again here.",
-        *([f"Only {has} of the {of} runs of this column were evaluated on it."] if has != of else []),
+        *evaluated(first),
     ]
     rules = [
         *([f"A column of more than one {word} pools its rows."] if pooled else []),

@@ -156,11 +156,7 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     word = size_words(first["task"], first["structure"])[0]
     reached, largest = reach(group), first["largest"]
     sizes = group.filter(pl.col("counted") & (pl.col("size") > largest))["size"].unique().sort().to_list()
-    missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
-    notes = [
-        f"Training data: {word} {first['sizes']}; unseen: {spans(sizes)}.",
-        *([missing] if first["evaluated"] != first["runs"] else []),
-    ]
+    notes = [f"Training data: {word} {first['sizes']}; unseen: {spans(sizes)}.", *by_size.evaluated(first)]
     rules = [
         "Unseen: the mean over the sizes above those of training, each with the same weight.",
         f"Up to: the largest {word} {_UP_TO}",

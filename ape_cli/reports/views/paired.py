@@ -196,13 +196,15 @@ def _table(group: pl.DataFrame) -> Table:
     first = group.row(0, named=True)
     a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
     ratio = _is_ratio(group)
-    means, effect = ("geometric means", "ratio") if ratio else ("means", "difference")
+    means, effect = ("Geometric means", "ratio") if ratio else ("Means", "difference")
     of_rows = [
         group.with_columns(row=pl.col(side), **{x: pl.col(f"{x}_{side}") for x in _CHOICE}) for side in ("a", "b")
     ]
     chosen, of_choice = best_by.notes(pl.concat(of_rows))
-    notes = [settings(group, f"{means} over shared seeds"), *chosen]
+    shown, of_settings = settings(group, f"{means} over shared seeds")
+    notes = [*shown, *chosen]
     rules = [
+        *of_settings,
         *of_choice,
         _INTERVAL[ratio],
         f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
@@ -212,14 +214,8 @@ def _table(group: pl.DataFrame) -> Table:
     if _ALL in group["column"]:
         rules.append("""All tasks: a pair is a task, with the mean of its lines on the data used for training. Tasks \
 are assumed to be independent.""")
-    alone = [
-        f"{line['column']}: {line[only]} of {name}"
-        for line in group.iter_rows(named=True)
-        for only, name in (("only_a", a), ("only_b", b))
-        if line[only]
-    ]
-    if alone:
-        notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
+    alone = any(line["only_a"] or line["only_b"] for line in group.iter_rows(named=True))
+    notes += ["Seeds that only one of the two has are left out."] * alone
     heads = [a, b, effect, "interval", "better", "pairs", "p", "least p"]
     rows = [(line["column"], _cells(line, unit)) for line in group.iter_rows(named=True)]
     return Table(f"{a} against {b}{first['of_preset']}, {name}", notes, heads, rows, unit, head="task", rules=rules)

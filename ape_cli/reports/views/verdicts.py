@@ -301,7 +301,7 @@ class VerdictView(View[list[Judged]]):
         return pl.DataFrame([_line(cell) for cell in result], schema=_COLUMNS, orient="row")
 
     def tables(self, result: list[Judged], *, interval: bool = False) -> list[Table]:
-        """The tables of the source, with its columns as rows, and a count of the verdicts. The notes have sentences."""
+        """The tables of the source, with its columns as rows, and a count of the verdicts. Sentences are rules."""
         return [*(_table(name, cells) for name, cells in _by_table(result).items()), count(result)]
 
 
@@ -360,7 +360,7 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
     told = dict.fromkeys(
         f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry and c.follows == c.entry.verdict
     )
-    return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column", rules=[_RULE])
+    return Table(name, [*legend, *sizes], schemes, rows, "", head="column", rules=[_RULE, *told])
 
 
 def mark(cell: Judged) -> str:

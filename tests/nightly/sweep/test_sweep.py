@@ -146,14 +146,14 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
         "| *chance*",
         "| *simple rule*",
     ]
-    assert "steps=6, validate_every_steps=3 in all rows" in table
-    assert "Of the 4 runs of mine.toml, 2 are finished." in table
+    assert "with steps=6, validate_every_steps=3." in table
+    assert "Finished: 2 of 4 runs." in table
     other = Path("mine.toml").read_text().replace('"rope", "none"', '"sinusoidal", "none"')
     Path("other.toml").write_text(other.replace("[42, 43]", "[43, 42]"))  # its first trials are not trained
-    assert "Of the 4 runs of other.toml, 1 are finished." in ape("report", "--sweep", "other.toml")[0]
+    assert "Finished: 1 of 4 runs." in ape("report", "--sweep", "other.toml")[0]
     filtered = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--format", "markdown")[0]
     assert "| none" not in filtered
-    assert "Of the 2 runs of mine.toml, 1 are finished." in filtered
+    assert "Finished: 1 of 2 runs." in filtered
     ape("gen", "copy", "--n", "9", "--n-test", "9", "--length-mean", "9", "--out", "longer")
     ape("eval", "--data", "longer")
     assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data

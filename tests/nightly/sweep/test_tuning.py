@@ -43,7 +43,7 @@ def test_a_failed_trial_leaves_its_group_without_a_second_stage(here: Path) -> N
     seeds = [run.read().config.seed for run in open_registry("results") if run.read().config.scheme == "rope"]
     assert seeds == [1, 1]
     report = ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
-    assert "Of the 6 runs of mine.toml, 4 are finished." in report
+    assert "Finished: 4 of 6 runs." in report
     tuned = ape("report", "--sweep", "mine.toml", "--best-by", "validation", "--format", "markdown")[0]
     assert "| none (steps=40, validate_every_steps=20) |" in tuned
     assert "| rope" not in tuned

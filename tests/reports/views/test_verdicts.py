@@ -53,7 +53,7 @@ def test_values_by_hand(tmp_path: Path) -> None:
     }
     assert shown.pop(("rope", "copy")) == "= -0.09"
     assert set(shown.values()) == {"—"}
-    assert first.notes[1:] == ["rope on copy: reproduced. As it was."]
+    assert first.rules[1:] == ["rope on copy: reproduced. As it was."]
     assert (len(second.rows), len(third.rows), bad) == (8, 2, [])
     assert count.rows[0] == ("Table 1 of the preprint", ["1", "0", "0", "11"])
 
@@ -74,8 +74,8 @@ def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None
     assert (alibi.follows, verdicts.mark(alibi)) == ("not run", "—")
     (table, _) = VIEW.tables(result)
     assert [row for row, _ in table.rows] == ["copy, perplexity", "copy, exact_match"]
-    assert "Our perplexity divided by" in table.notes[0]
-    assert "Our mean exact match minus the published one, in points." in table.notes[0]
+    assert "Our perplexity divided by" in " ".join(table.notes)
+    assert "Our mean exact match minus the published one, in points." in " ".join(table.notes)
     ratio = next(iter(expected.values())) / 2
     assert verdicts.mark(rope).endswith(f"×{ratio:.2f}")
 
@@ -106,7 +106,7 @@ def test_the_sentence_on_another_verdict_is_left_out(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.5, **SIZE)
     (tmp_path / "verdicts-paper.toml").write_text(ENTRY)
     result = read(tmp_path)
-    assert VIEW.tables(result)[0].notes[1:] == []
+    assert VIEW.tables(result)[0].rules[1:] == []
 
 
 def test_an_infinite_perplexity_differs() -> None:
@@ -126,7 +126,7 @@ def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) 
         add(tmp_path, "rope", 0.5, variant=variant, **size)
     result = read(tmp_path, str(source))
     assert [verdicts.mark(cell) for cell in result] == ["= +0.00*", "= +0.00", "= +0.00*"]
-    legend = VIEW.tables(result)[0].notes[0]
+    legend = " ".join(VIEW.tables(result)[0].notes)
     assert legend.endswith("*: runs of the published size. All other runs have preset paper.")
 
 
