@@ -28,7 +28,7 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     assert "relative" in ape("check", "window", "--all").stdout  # every law that the scheme claims holds
     words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
     assert "copy-window-42-" in ape(*words).stdout
-    assert "window (width=2)" in ape("report", "--format", "markdown").stdout
+    assert "with width=2" in ape("report", "--format", "markdown").stdout
 
 
 def test_the_example_map_is_one_new_file(tmp_path: Path) -> None:

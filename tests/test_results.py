@@ -78,9 +78,7 @@ def test_the_data_of_the_runs_is_still_generated(tmp_path: Path) -> None:
         assert known[key] == {fingerprint_of(*key, tmp_path / f"{key[0]}-{bool(key[2])}")}, key
 
 
-@pytest.mark.parametrize(
-    "where", [RUNS, *sorted(RESULTS.glob("*/runs.parquet"))], ids=["sweeps", "generalise", "processors"]
-)
+@pytest.mark.parametrize("where", [RUNS, *sorted(RESULTS.glob("*/runs.parquet"))], ids=lambda where: where.parent.name)
 def test_every_run_of_record_is_whole(where: Path) -> None:
     with left_out() as bad:
         runs = [pair for pair in open_registry(where).readable() if pair[1].status == "finished"]

@@ -147,7 +147,7 @@ def test_rows_are_checked_before_anything_is_written(here: Path) -> None:
     """The dataset of the task has answers of twice the length."""
     words = ("train", "--scheme", "rope", "--positions", "randomised", "--task", "repeat", "--preset", "tiny")
     _, error = ape(*words, code=2)
-    assert "`answer=2`" in error
+    assert "`--set answer=2`" in error
     assert not (here / "results").exists()
     ape(*words, "--set", "answer=2", "--set", "steps=1")
     assert (here / "results").exists()

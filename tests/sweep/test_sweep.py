@@ -137,7 +137,7 @@ def test_both_models_are_tried_where_the_scheme_acts(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--schemes", "rope", "--tasks", "copy", "--seeds", "a"], "bad `seeds`"),
+        (["--schemes", "rope", "--tasks", "copy", "--seeds", "a"], "bad `--seeds`"),
         (["--schemes", "rope", "--tasks", "copy", "--shard", "3/2"], "bad --shard"),
         (["--schemes", "rope", "--tasks", "copy", "--engine", "slrum"], "unknown engine"),
         (["--schemes", "rope", "--tasks", "copy", "--gpus-per-trial", "1"], "unknown option of engine local"),
