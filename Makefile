@@ -34,7 +34,7 @@ $(VENV)/.plots: pyproject.toml constraints.txt
 test: lint check-types pytest
 
 # Runs all tests: the quick ones and those in tests/nightly/, which start clusters, servers, browsers and many processes,
-# kill them, and damage files. `make test-all SHARD=2/8` runs the second of eight parts.
+# kill them, and damage files. `make test-all SHARD=2/4` runs the second of four parts.
 SHARD :=
 test-all: $(VENV)/.dev lint check-types
 	$(PYTEST) -o norecursedirs= $(if $(SHARD),--splits $(word 2,$(subst /, ,$(SHARD))) \

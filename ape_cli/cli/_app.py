@@ -128,7 +128,7 @@ class Command(TyperCommand):
                     formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def _flags(self, ctx: Any) -> dict[str, str]:
-        """The options by the names of fields in messages, where `task` is --task or --tasks.
+        """The options by the names of fields in messages, where `task` is --tasks of a sweep.
 
         If a TOML file has the fields of the request, only options that are no such fields are included.
         """
@@ -137,7 +137,8 @@ class Command(TyperCommand):
             parameters = [item for item in parameters if item.rich_help_panel in (EXECUTION, EXISTING, OUTPUT)]
         names = [name for item in parameters for name in item.opts if name.startswith("--")]
         flags = {name[2:].replace("-", "_"): name for name in names}
-        return {field.removesuffix("s"): name for field, name in flags.items()} | flags
+        several = flags if "schemes" in flags else {}
+        return {field.removesuffix("s"): name for field, name in several.items()} | flags
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""

@@ -92,12 +92,16 @@ def _print_findings(findings: list[Finding], every: bool) -> None:
 
 def _failures(failed: list[Finding]) -> list[str]:
     """A text for each law that does not hold. Laws and rules of one subject that fail for one reason share a text."""
+    from ape_cli.evaluation import laws
+
     reasons: dict[tuple[str, str], list[str]] = {}
     texts: list[str] = []
     for f in failed:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
-            texts.append(f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32")
+            claim = laws.CLAIMS.get(f.law) if f.part == "scheme" else None
+            fix = f"\n  fix:     correct the code, or its claim `{claim}`" if claim else ""
+            texts.append(f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32{fix}")
         else:
             reasons.setdefault((subject, f.trouble), []).extend([f.law] if f.law != "import" else [])
     return texts + [f"{', '.join([subject, *laws])}: {trouble}" for (subject, trouble), laws in reasons.items()]

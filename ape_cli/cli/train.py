@@ -265,7 +265,7 @@ def note_data(experiment: Experiment) -> None:
         print_note(f"data: {rows:,} training images")
     else:
         size = size_words(data.task, str(data.structure))[0]
-        print_note(f"data: {rows:,} training rows, mean {size} {data.mean_size:g}")
+        print_note(f"data: {rows:,} training rows, mean {size} {round(data.mean_size, 2):g}")
     maximum = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
     if maximum < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"

@@ -71,4 +71,4 @@ def out_of_memory(error: BaseException, fewer: str = "smaller sizes", doing: str
     """The error for one that an allocator raised. `fewer` says what would need less, and `doing` what was done."""
     where = "the GPU" if "CUDA" in str(error) else "this machine"
     fix = f"choose {fewer}, or end other programs that need memory"
-    return OutOfMemoryError(f"{where} has not enough memory", got=doing, fix=fix)
+    return OutOfMemoryError(f"{where} does not have enough memory", got=doing, fix=fix)

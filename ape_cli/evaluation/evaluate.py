@@ -95,7 +95,7 @@ def evaluate(
         what = "the weights of the run produce values that are not finite"
         raise RunError(what, got=run.name, fix=AGAIN)
     if other:
-        what = f"the score of {run.name} is not stored: it is one of other code of {' and '.join(other)}"
+        what = f"the score of {run.name} is not stored: {' and '.join(other)} changed after training"
         logger.warning(f"{what}; restore the file and evaluate again, or {AGAIN}")
     else:
         run.save_evaluation(evaluation, record)

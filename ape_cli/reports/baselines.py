@@ -12,12 +12,13 @@ import polars as pl
 _CHANCE, _RULE = "chance", "simple rule"
 _ABOUT = {
     _CHANCE: "chance: always predicts the most frequent symbol of the training split, with target lengths given.",
-    _RULE: "simple rule: the best of several rules, such as to repeat the last symbol (`ape eval RUN` prints all).",
+    _RULE: "simple rule: the best of several rules that need no model (`ape eval RUN` prints all): {}.",
 }
+_BEST = "best rule"  # the name of the rule whose score is shown
 
 
 def beside(lines: pl.DataFrame, baselines: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]) -> pl.DataFrame:
-    """The lines of a report with the columns `chance` and `simple rule`, which are null if they are not known.
+    """The lines of a report with the columns `chance`, `simple rule` and `best rule`, null if they are not known.
 
     They are known with teacher forcing on the data of training. `baselines`: the scores of each, the most frequent
     answer first, by the fingerprint of this data and the split.
@@ -25,10 +26,11 @@ def beside(lines: pl.DataFrame, baselines: Mapping[tuple[str, str], Mapping[str,
     found = []
     for (fingerprint, split), by_name in baselines.items():
         for metric in ("token_accuracy", "exact_match"):
-            chance, *rules = (scores[metric] for scores in by_name.values())
-            found.append((fingerprint, fingerprint, "teacher", split, metric, chance, max(rules, default=None)))
+            (_, chance), *rules = ((name, scores[metric]) for name, scores in by_name.items())
+            name, best = max(rules, key=lambda rule: rule[1], default=(None, None))
+            found.append((fingerprint, fingerprint, "teacher", split, metric, chance, best, name))
     keys = ["fingerprint", "trained_fingerprint", "decode", "split", "metric"]
-    schema = dict.fromkeys(keys, pl.String()) | dict.fromkeys(_ABOUT, pl.Float64())
+    schema = dict.fromkeys(keys, pl.String()) | dict.fromkeys(_ABOUT, pl.Float64()) | {_BEST: pl.String()}
     return lines.join(pl.DataFrame(found, schema, orient="row"), on=keys, how="left", maintain_order="left")
 
 
@@ -39,5 +41,6 @@ def rows(lines: pl.DataFrame, columns: Sequence[str]) -> tuple[list[tuple[str, l
         known = dict(lines.drop_nulls(name).select("column", name).rows())
         if known:
             foot.append((name, [f"{100 * known[column]:.2f}" if column in known else "—" for column in columns]))
-            rules.append(about)
+            best = lines.drop_nulls(_BEST).select("column", _BEST).unique(maintain_order=True).rows()
+            rules.append(about.format(", ".join(f"{rule} ({column})" for column, rule in best)))
     return foot, rules

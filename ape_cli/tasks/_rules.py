@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import ragged, rng, user_parts
-from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.errors import ApeError, DataError, brief
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD, SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import Cyclic, Seq, Structure, Tree, parse_structure
@@ -173,5 +173,5 @@ def _compare(task: BaseTask, table: pa.Table, other: pa.Table, when: str, fix: s
     for here, there in zip(table.to_pylist(), other.to_pylist(), strict=True):
         for column, value in here.items():
             if value != there[column]:
-                got = f"row {here['row']} has {column} {str(value)[:40]}, but {str(there[column])[:40]} {when}"
+                got = f"row {here['row']} has {column} {brief(value)}, but {brief(there[column])} {when}"
                 raise _returns(task, got, "equal rows", column, fix)

@@ -77,14 +77,9 @@ def counted_masks(baseline: str, labels: str) -> float:
     return floor("trees", f"trees/depth (stdlib, mask, {labels} labels, binarised)", "token_accuracy", baseline)
 
 
-def natural_lead() -> float:
-    """The lead on mirrored functions over the best other scheme with its own settings: the same for both labels."""
-    columns = [f"trees-stdlib-rotate-{labels}-depth" for labels in LABELS]
-    leads = [
-        small(c, "orthogonal-tree").mean - small.best_other(c, "orthogonal-tree", "token_accuracy") for c in columns
-    ]
-    (points,) = {round(lead) for lead in leads}
-    return points
+def natural_leads() -> list[float]:
+    """The leads on mirrored functions over the best other scheme, with each kind of labels."""
+    return [natural("rotate", of, "orthogonal-tree").mean - best_natural("rotate", of) for of in LABELS]
 
 
 def images_right(score: float) -> int:

@@ -94,7 +94,7 @@ def test_a_score_of_other_code_is_not_stored(
     rewrite(file, SCHEME.replace("x + ", "x + 100 * "))
     for split in ("validation", "test"):
         out, err = ape("eval", run.name, "--split", split, "--json")
-        assert f"the score of {run.name} is not stored: it is one of other code of scheme 'mine-own'" in err
+        assert f"the score of {run.name} is not stored: scheme 'mine-own' changed after training" in err
         (other,) = json.loads(out)
         assert other["own_files"] != stored[0]["own_files"]
     assert other["overall"] != stored[0]["overall"]
