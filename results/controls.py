@@ -88,24 +88,24 @@ def verdict(standings: Mapping[tuple[str, str], str]) -> str:
     """The answer, from the standing of each control on each task."""
     if "" in standings.values():
         done = sum(map(bool, standings.values()))
-        return f"**not decided yet.** {done} of {len(standings)} comparisons have all their seeds."
+        return f"**Not decided yet.** {done} of {len(standings)} comparisons have all their seeds."
     controls = list(dict.fromkeys(control for control, _ in standings))
     enough = [c for c in controls if all(standings[c, task] == "enough" for task in TREE_TASKS)]
     ahead = [task for task in TREE_TASKS if all(standings[c, task] == "behind" for c in controls)]
     names = ", ".join(f"`{control}`" for control in enough)
     if set(enough) & set(DISTANCES):
-        return f"**distance suffices.** Enough on all four tasks: {names}."
+        return f"**Distance suffices.** Enough on all four tasks: {names}."
     if enough:
-        return f"**the group is not needed, but distance does not suffice.** Enough on all four tasks: {names}."
+        return f"**The group is not needed, but distance does not suffice.** Enough on all four tasks: {names}."
     if ahead:
-        return f"**the group matters.** All controls are behind on {', '.join(f'`{task}`' for task in ahead)}."
-    return "**open.** No control is enough on all four tasks, and on none of them all are behind."
+        return f"**The group matters.** All controls are behind on {', '.join(f'`{task}`' for task in ahead)}."
+    return "**Open.** No control is enough on all four tasks, and on none of them all are behind."
 
 
 def answer(preset: Preset = small) -> str:
     """The answer of the committed runs. At `medium`, it is that of the two best controls."""
     if not (controls := CONTROLS if preset is small else best()):
-        return "**not decided yet.** The two controls are not chosen yet."
+        return "**Not decided yet.** The two controls are not chosen yet."
     seeds, pairs = SEEDS[preset], [(control, task) for control in controls for task in TREE_TASKS]
     return verdict({(c, t): on_task([standing(gap(c, t, m, preset), seeds) for m in METRICS]) for c, t in pairs})
 
@@ -123,7 +123,8 @@ def cell(of: Scores, seeds: int = SEEDS[small]) -> str:
     """A gap with its interval, and what the rule says of it."""
     if not (said := standing(of, seeds)):
         return "—"
-    mean, low, high = (round(x, 2) + 0.0 for x in (of.mean, of.mean - of.half, of.mean + of.half))
+    ends = (max(of.mean - of.half, -100), min(of.mean + of.half, 100))  # of a difference of percentages
+    mean, low, high = (round(x, 2) + 0.0 for x in (of.mean, *ends))
     return f"{mean:+.2f} ({low:+.2f} to {high:+.2f}), {said}"
 
 

@@ -33,7 +33,7 @@ def test_a_task_has_both_metrics() -> None:
 
 
 def answer(default: str, changed: dict[tuple[str, str], str]) -> str:
-    return verdict({(c, t): default for c in CONTROLS for t in TREE_TASKS} | changed).split(".")[0].strip("*")
+    return verdict({(c, t): default for c in CONTROLS for t in TREE_TASKS} | changed).split(".")[0].strip("*").lower()
 
 
 def test_the_first_answer_that_holds() -> None:
@@ -49,7 +49,7 @@ def test_the_first_answer_that_holds() -> None:
 
 def test_the_words_of_the_pages_follow_from_the_runs() -> None:
     """The README says that distance does not suffice, and on which tasks `tree-learned` is close."""
-    assert controls.answer().startswith("**the group matters.**")
+    assert controls.answer().startswith("**The group matters.**")
     assert all(f"`{task}`" in controls.answer() for task in TREE_TASKS)
     assert controls.best() == ["tree-learned", "tree"]
     copy, rotate, c3, ops = controls.gaps("tree-learned")
@@ -82,4 +82,4 @@ def test_the_two_best_controls_are_those_with_the_best_exact_match(monkeypatch: 
     assert controls.best() == ["tree", "wire"]
     several["seeds"] = 5
     assert controls.best() == []
-    assert controls.answer(medium).startswith("**not decided yet.**")
+    assert controls.answer(medium).startswith("**Not decided yet.**")

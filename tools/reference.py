@@ -85,7 +85,7 @@ preprint, by one thread of an AMD EPYC (`python -m benchmarks encoding`):
 COLUMNS = {
     "row": "row number in the split",
     "source_ids": "symbols of the source",
-    "source_positions": "position of each symbol of the source",
+    "source_positions": "position of each symbol of the source: in trees from 1, else from 0 (batches add 1)",
     "target_ids": "symbols of the target",
     "target_positions": "position of each symbol of the target",
     "size": "length, depth or longer side of the source",

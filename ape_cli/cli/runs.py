@@ -147,7 +147,7 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str]) -
     score = "validation_token_accuracy"
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "run": lambda line: line["run"],
-        "set": lambda line: line["variant"],
+        "variant": lambda line: line["variant"],
         "status": lambda line: line["status"] + (", older code" if line["run"] in old else ""),
         "preset": lambda line: line["preset"],
         "dataset": lambda line: line["dataset"],
@@ -155,7 +155,7 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str]) -
         "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:,.0f}",
         "validation": lambda line: "" if line[score] is None else f"{line[score]:.2%}",
     }
-    heads = list(columns) if wide else ["run", "set", "status", "validation"]
+    heads = list(columns) if wide else ["run", "variant", "status", "validation"]
     rows = [[columns[name](line) for name in heads] for line in lines]
     print_table(heads, rows, numbers=["steps", "seconds", "validation"])
     print_hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")

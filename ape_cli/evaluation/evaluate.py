@@ -235,7 +235,9 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
         raise reason
     check_decoding(data, decode)
     if not part.rows:
-        raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
+        raise DataError(
+            f"the {part.name} split is empty", got=data.name, fix="generate more rows, or choose other `data`"
+        )
     return record
 
 

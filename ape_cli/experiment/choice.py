@@ -96,7 +96,7 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
             f"{folder} holds another dataset than that of preset {request.preset}",
             got="; ".join(manifest.plan.differences(plan)),
             allowed=f"what task {request.task} has at preset {request.preset}",
-            fix=f"choose another folder with `datasets` or this dataset with `data`, or replace it: `{again} --overwrite`",
+            fix=f"choose other `datasets`, or this dataset with `data`, or replace it: `{again} --overwrite`",
         )
     return Dataset(folder, manifest, made_by=task)
 

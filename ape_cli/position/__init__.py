@@ -1,4 +1,4 @@
-"""Positional encoding schemes. Each is a single file; reading them in order teaches the field.
+"""Positional encoding schemes. Each is a single file.
 
 A scheme is an `nn.Module` with six hooks, which do nothing by default. The attention layer calls the hooks and never
 asks which scheme it holds:

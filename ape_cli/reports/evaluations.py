@@ -308,6 +308,8 @@ def selected(registry: Registry, options: Options) -> Values:
         states = Counter(item.run.status_in(item.record) for item in described(registry))
         got = f"{registry.folder}: {', '.join(f'{n} {state}' for state, n in states.items()) or 'no runs'}"
         fix = "train one first: `ape train --scheme rope --task copy`; `results` names another folder"
+        if states["stopped"] or states["failed"]:
+            fix = "continue the runs: `ape train` with `--resume`, or the same `ape sweep` again"
         if states["finished"]:
             fix = "evaluate the finished runs: `ape eval`"
         raise NothingToReportError("there is nothing to report: no evaluated run", got=got, fix=fix)

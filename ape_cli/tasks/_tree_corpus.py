@@ -308,8 +308,8 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     if chosen.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
     if chosen.copies:
-        alike = f"with the form and the labels of an earlier one, where rare labels are all {UNKNOWN}"
-        lines.append(f"{_count(chosen.copies, 'tree')} {alike}; such trees are in the same split")
+        alike = f"equal to an earlier one once rare labels are {UNKNOWN}; equal trees are in the same split"
+        lines.append(f"{_count(chosen.copies, 'tree')} {alike}")
     if chosen.names and not chosen.label.all():
         split = np.repeat(chosen.split, np.diff(chosen.trees.offsets))
         unknown, nodes = (np.bincount(s, minlength=len(SPLITS)) for s in (split[chosen.label == 0], split))

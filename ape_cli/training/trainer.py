@@ -87,7 +87,11 @@ class Trainer:
             self.train, self.validation = data.split("train"), data.split("validation")
             for split in (self.train, self.validation):
                 if not split.rows:
-                    raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
+                    raise DataError(
+                        f"the {split.name} split is empty",
+                        got=data.name,
+                        fix="generate more rows, or choose other `data`",
+                    )
             self.scoring_options = experiment.batch_options()
             self.training_options = experiment.batch_options(training=True)
             if self.on_gpu and config.modality == "sequence":

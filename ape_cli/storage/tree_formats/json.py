@@ -49,7 +49,7 @@ class JsonFormat(TreeFormat):
         if self.labelled is None and value != []:
             self.labelled = labelled
         if labelled and not self.labelled:
-            raise DataError(f"{where}: it is a tree with labels, and the documents before it are not")
+            raise DataError(f"{where}: it is a tree with labels, but the first document of the source is not")
         tree = ParsedTree()
         if self.labelled:
             _add_labelled(tree, -1, value, where)
