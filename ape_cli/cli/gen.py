@@ -143,7 +143,8 @@ def gen(
         outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
     notes = chosen.notes(options.seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        print_note(f"no rows of {' and '.join(none)}: the source has too few different rows to hold some out")
+        more = "; with `labels=token`, more of them differ" * (getattr(chosen, "labels", "") == "kind")
+        print_note(f"no rows of {' and '.join(none)}: the source has too few different rows to hold some out{more}")
     for line in notes:
         print_note(line)
     overlaps = overlap.of_dataset(outcome.folder, outcome.manifest)

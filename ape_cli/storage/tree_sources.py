@@ -53,7 +53,8 @@ class TreeFiles:
     def counts(self) -> str:
         """How many files there are, and with which suffixes, for a message."""
         suffixes = sorted({PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths})
-        return f"{len(self.paths):,} files ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
+        files = f"{len(self.paths):,} file{'s' * (len(self.paths) != 1)}"
+        return f"{files} ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
 
 
 @dataclass
@@ -160,7 +161,8 @@ class _Reader:
                     trees = [(tree.document, tree) for tree in self._trees(path, content)]
             except DataError as error:
                 if not self.skip_bad:
-                    what, fix = f"cannot read {self.listing.base / path}", error.fix or "correct it, or add `skip_bad`"
+                    more = ", or add `skip_bad`" * (len(self.plan) > 1)
+                    what, fix = f"cannot read {self.listing.base / path}", error.fix or f"correct it{more}"
                     raise DataError(what, got=error.summary, allowed=error.allowed, fix=fix) from error
                 self.source.skipped.append((_shown(path), error.summary))
                 self.nodes, self.count, self.formats = before  # its trees are not kept
@@ -171,7 +173,7 @@ class _Reader:
         if not self.source.trees:
             first = "".join(f"; {path}: {why}" for path, why in self.source.skipped[:1])
             got = f"{self.listing.counts()}{first}"
-            raise DataError(f"the source has no tree of the unit {self.source.unit}", got=got)
+            raise DataError(f"no tree in the source (unit {self.source.unit})", got=got, fix="choose another `source`")
         self.source.skipped += [(_shown(path), why) for path, why in self.listing.left_out.items()]
         self.source.skipped.sort()
         return self.source

@@ -124,6 +124,7 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     larger = "choose a larger source, another `unit`, or options that leave out fewer trees"
     if source.formats == ["json"] and any(tree.kind[0] == "array" for _, _, tree in source.trees):
         larger = "write one object per line into a `.jsonl` file: each line is a tree"
+        larger += "; `labels=token` keeps its values" * (task.labels == "kind")
     if len(kept) < len(SPLITS):
         left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
         got = "; ".join([f"{len(kept)} of {_count(read, 'tree')} in {_count(len(source.files), 'file')}", *left_out])
@@ -298,7 +299,8 @@ def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, i
 
 def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     """Lines of text about what was read and left out. `collisions` is the number of rows left out by `mask`."""
-    what = f"{', '.join(source.formats)}, unit {source.unit}"
+    plain = source.formats[0].startswith("json") and source.trees[0][2].kind[0] in ("object", "array")
+    what = f"{', '.join(source.formats)}{' without labels' * plain}, unit {source.unit}"
     where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
     lines = [f"{len(chosen):,} of {_count(chosen.read, 'tree')} from {where}"]
     for reason, count in sorted(chosen.dropped.items(), key=lambda item: -item[1]):
@@ -308,8 +310,8 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     if chosen.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
     if chosen.copies:
-        alike = f"equal to an earlier one once rare labels are {UNKNOWN}; equal trees are in the same split"
-        lines.append(f"{_count(chosen.copies, 'tree')} {alike}")
+        copies = _count(chosen.copies, "tree")
+        lines.append(f"equal to an earlier one, and in the same split: {copies} (rare labels count as {UNKNOWN})")
     if chosen.names and not chosen.label.all():
         split = np.repeat(chosen.split, np.diff(chosen.trees.offsets))
         unknown, nodes = (np.bincount(s, minlength=len(SPLITS)) for s in (split[chosen.label == 0], split))

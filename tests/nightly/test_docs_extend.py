@@ -40,4 +40,4 @@ def test_the_example_logger_and_view_are_one_new_file_each(tmp_path: Path) -> No
     assert f"{run} & $20$" in ape("report", "--view", "steps", "--format", "latex").stdout.replace("\\_", "_")
     assert '<h2 id="steps">Steps</h2>' in ape("report", "--format", "html").stdout
     refused = ape("report", "--view", "steps", "--interval", code=2).stderr
-    assert "the view steps does not use `interval`" in refused
+    assert "the view steps does not use `--interval`" in refused

@@ -104,7 +104,7 @@ def test_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, 
 
 def test_units_and_no_trees(tmp_path: Path) -> None:
     where = put(tmp_path, a_py="x = 1\n")
-    with pytest.raises(DataError, match=r"no tree of the unit function\n  got:     1 files \(.py\)"):
+    with pytest.raises(DataError, match=r"no tree in the source \(unit function\)\n  got:     1 file \(.py\)"):
         read_trees(where)
     with pytest.raises(UsageError, match="allowed: function, file, subtree"):
         read_trees(where, unit="sentence")

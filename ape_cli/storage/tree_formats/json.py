@@ -49,7 +49,10 @@ class JsonFormat(TreeFormat):
         if self.labelled is None and value != []:
             self.labelled = labelled
         if labelled and not self.labelled:
-            raise DataError(f"{where}: it is a tree with labels, but the first document of the source is not")
+            what = f"{where}: it is a tree with labels, but the first document of the source is not"
+            raise DataError(
+                what, fix="correct the wrong one of the two: a tree has only the keys `label` and `children`"
+            )
         tree = ParsedTree()
         if self.labelled:
             _add_labelled(tree, -1, value, where)
