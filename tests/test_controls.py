@@ -52,6 +52,7 @@ def test_the_words_of_the_pages_follow_from_the_runs() -> None:
     assert controls.answer().startswith("**The group matters.**")
     assert all(f"`{task}`" in controls.answer() for task in TREE_TASKS)
     assert controls.best() == ["tree-learned", "tree"]
+    assert controls.answer(medium) == controls.answer()
     copy, rotate, c3, ops = controls.gaps("tree-learned")
     assert max(copy, rotate) < 0.5 < ops < c3
     assert all(learned < of for learned, of in zip(controls.gaps("tree-learned"), controls.gaps("tree"), strict=True))

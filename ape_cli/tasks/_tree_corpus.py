@@ -124,6 +124,7 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     larger = "choose a larger source, another `unit`, or options that leave out fewer trees"
     if source.formats == ["json"] and any(tree.kind[0] == "array" for _, _, tree in source.trees):
         larger = "write one object per line into a `.jsonl` file: each line is a tree"
+        larger += ", with labels if it has only the keys `label` and `children`"
         larger += "; `labels=token` keeps its values" * (task.labels == "kind")
     if len(kept) < len(SPLITS):
         left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]

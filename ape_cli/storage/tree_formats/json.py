@@ -113,7 +113,8 @@ def _add_labelled(tree: ParsedTree, parent: int, value: Any, where: str) -> None
     """Add an object with a label and children. Raises `DataError` with `where` it is if it is something else."""
     if not _is_node(value):
         allowed = "objects with a `label` and, if they are not leaves, with `children`; no other key"
-        raise DataError(f"{where}: it is not a tree with labels", got=brief(value), allowed=allowed)
+        got = f"the keys {', '.join(map(brief, value))}" if isinstance(value, dict) else brief(value)
+        raise DataError(f"{where}: it is not a tree with labels", got=got, allowed=allowed)
     number = tree.add(parent, str(value["label"]) or '""')
     for below in value.get("children") or ():
         _add_labelled(tree, number, below, where)
