@@ -205,7 +205,8 @@ def evidence(
     columns: Iterable[str], *own: str, others: Iterable[str] = (), preset: Preset = small, metric: str = "exact_match"
 ) -> str:
     """A table of the mean scores of some schemes, and of the best other scheme with its name."""
-    lines = [f"| task | {' | '.join(f'`{s}`' for s in own)} | best of the others |", f"|---{'|---:' * (len(own) + 1)}|"]
+    heads = ["task", *(f"`{scheme}`" for scheme in own), "best for sequences" if others else "best of the others"]
+    lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(own) + 1)}|"]
     for column in columns:
         means = {s: preset(column, s, "", metric).mean for s in (*own, *(others or preset.schemes(column) - {*own}))}
         best = max(sorted(means.keys() - {*own}), key=means.__getitem__)
