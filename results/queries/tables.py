@@ -205,7 +205,8 @@ def evidence(
     columns: Iterable[str], *own: str, others: Iterable[str] = (), preset: Preset = small, metric: str = "exact_match"
 ) -> str:
     """A table of the mean scores of some schemes, and of the best other scheme with its name."""
-    heads = ["task", *(f"`{scheme}`" for scheme in own), "best for sequences" if others else "best of the others"]
+    last = "best for sequences" if others == FLAT else "best of the others"
+    heads = ["task", *(f"`{scheme}`" for scheme in own), last]
     lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(own) + 1)}|"]
     for column in columns:
         means = {s: preset(column, s, "", metric).mean for s in (*own, *(others or preset.schemes(column) - {*own}))}
