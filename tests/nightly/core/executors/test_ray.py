@@ -143,7 +143,7 @@ def test_bad_usage(here: Path, option: str, value: str) -> None:
     """A secret in an address is not shown."""
     words = ["--schemes", "rope", "--tasks", "copy", "--engine", "ray", option, value, "--device", "cpu", "--dry-run"]
     said = "".join(ape("sweep", *words, code=2))
-    assert f"bad `{option[2:].replace('-', '_')}`" in said
+    assert f"bad `{option}`" in said
     assert "GEHEIM" not in said
 
 

@@ -120,7 +120,7 @@ def test_a_refusal_is_one_message(hub: Hub, done: Run) -> None:
 def test_what_cannot_be_pushed(hub: Hub, done: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("me", "me/a b"):
         assert "invalid repository name" in push(done, "--to", name, code=2)[1]
-    assert "unknown run" in ape("push", "nothing", "--to", "me/x", code=2)[1]
+    assert "no runs in results" in ape("push", "nothing", "--to", "me/x", code=2)[1]
     monkeypatch.delenv("HF_TOKEN")
     assert "no token for the Hugging Face Hub" in push(done, "--to", "me/x", code=2)[1]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
