@@ -56,7 +56,8 @@ def test_an_array_in_a_json_file_is_one_tree_and_the_error_names_the_other_forma
     objects = [{"name": letter, "list": [1, 2]} for letter in "abcdefgh"]
     Path("one.json").write_text(json.dumps(objects))
     error = ape("gen", "trees", "--source", "one.json", code=1)[1]
-    assert "write one object per line into a `.jsonl` file: each line is a tree, with labels if" in error
+    assert "fix:     write one object per line into a `.jsonl` file: each line is a tree, with labels if" in error
+    assert "it has only the keys `label` and `children`; `--labels token` keeps its values\n" in error
     Path("each.jsonl").write_text("\n".join(map(json.dumps, objects)))
     assert "8 of 8 trees" in ape("gen", "trees", "--source", "each.jsonl")[1]
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import pytest
 import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 import ape_cli
@@ -64,8 +65,11 @@ def test_an_error_from_below_names_options_as_they_are_typed(here: Path) -> None
 
 def test_options_named_in_texts_exist() -> None:
     """Those after `ape COMMAND` are options of this command, and others are options of some command."""
-    commands = typer.main.get_command(ape_app).commands  # type: ignore[attr-defined]
-    options = {name: {flag for item in command.params for flag in item.opts} for name, command in commands.items()}
+    group = typer.main.get_command(ape_app)
+    assert isinstance(group, TyperGroup)
+    options = {
+        name: {flag for item in command.params for flag in item.opts} for name, command in group.commands.items()
+    }
     of_tasks = {flag(name) for task in tasks.names() for name in tasks.options_of(tasks.load(task))}
     every = of_tasks.union({"--help"}, *options.values())
     texts = [

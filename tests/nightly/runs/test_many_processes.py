@@ -88,7 +88,9 @@ def test_64_processes_generate_train_evaluate_and_report(tmp_path: Path) -> None
     runs = list(open_registry(tmp_path / "results"))
     assert [run.problems() for run in runs] == [[]] * 4
     assert [len(run.evaluations()[0]) for run in runs] == [2] * 4
-    assert "| rope |" in (tmp_path / "report.md").read_text()
+    report = (tmp_path / "report.md").read_text()
+    assert "| rope |" in report
+    assert "Preset tiny with 4 changes." in report
     left = [path.name for path in tmp_path.rglob("*") if path.name.startswith(".")]
     assert not left
     assert json.loads((tmp_path / "data" / "manifest.json").read_text())["fingerprint"] == found.manifest.fingerprint

@@ -162,7 +162,9 @@ def test_the_commands_of_every_day(server: Server, words: str, tmp_path: Path, m
     to = ["--out", address(server, "tables/all.md"), "--plots", address(server, "tables/plots")]
     ape("report", "--results", address(server, "results"), *to)
     assert server.objects("ape/tables")["plots/scores.svg"].startswith(b"<?xml")
-    assert b"| rope | " in server.objects("ape/tables")["all.md"]
+    written = server.objects("ape/tables")["all.md"]
+    assert b"| rope | " in written
+    assert b"Preset tiny with steps=4." in written
 
 
 def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_a_failed_trial_leaves_its_group_without_a_second_stage(here: Path) -> N
     assert "Finished: 4 of 6 runs." in report
     tuned = ape("report", "--sweep", "mine.toml", "--best-by", "validation", "--format", "markdown")[0]
     assert "| none |" in tuned
+    assert "Preset tiny with steps=40, validate_every_steps=20." in tuned
     assert "| rope" not in tuned
     words = ("report", "--sweep", "mine.toml", "--best-by", "validation", "--scheme", "rope")
     assert "no setting is chosen yet" in ape(*words, code=1)[1]

@@ -30,5 +30,5 @@ def test_a_bad_line_is_named() -> None:
 def test_lines_with_labels_and_children_are_trees() -> None:
     trees = parsed("json-lines", '{"label": "a", "children": [{"label": "b"}]}\n\n{"label": 1}\n')
     assert [nested(tree) for tree in trees] == [("a", "a", (("b", "b", ()),)), ("1", "1", ())]
-    with pytest.raises(DataError, match="it is a tree with labels, but the first document of the source is not"):
+    with pytest.raises(DataError, match="line 2: it is a tree with labels, but the first document of the source is"):
         parsed("json-lines", '{"kids": [], "label": "a"}\n{"label": "b"}')
