@@ -137,8 +137,9 @@ class Command(TyperCommand):
             parameters = [item for item in parameters if item.rich_help_panel in (EXECUTION, EXISTING, OUTPUT)]
         names = [name for item in parameters for name in item.opts if name.startswith("--")]
         flags = {name[2:].replace("-", "_"): name for name in names}
-        several = flags if "schemes" in flags else {}
-        return {field.removesuffix("s"): name for field, name in several.items()} | flags
+        if "schemes" not in flags:
+            return flags
+        return {field.removesuffix("s"): name for field, name in flags.items()} | flags
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""

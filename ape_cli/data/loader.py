@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ape_cli.core import renamed
-from ape_cli.core.errors import UsageError, brief, pick
+from ape_cli.core.errors import DataError, UsageError, brief, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches
@@ -213,6 +213,12 @@ class Rows(ABC, Generic[_Window, _Batch]):
     def __len__(self) -> int:
         """The number of rows."""
         return self.rows
+
+    def require_rows(self) -> None:
+        """Raise `DataError` if there are none."""
+        if not self.rows:
+            got, fix = self.folder.resolve().name, "generate more rows, or choose other `data`"
+            raise DataError(f"the {self.name} split is empty", got=got, fix=fix)
 
     def __repr__(self) -> str:
         """The split, its dataset and its size."""

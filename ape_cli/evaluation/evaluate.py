@@ -234,10 +234,7 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
     if reason := misfit(record.dataset, record.dataset.vocabulary, data):
         raise reason
     check_decoding(data, decode)
-    if not part.rows:
-        raise DataError(
-            f"the {part.name} split is empty", got=data.name, fix="generate more rows, or choose other `data`"
-        )
+    part.require_rows()
     return record
 
 

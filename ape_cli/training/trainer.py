@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.core import memory
-from ape_cli.core.errors import DataError, RunError
+from ape_cli.core.errors import RunError
 from ape_cli.data.batches import Batch, few_lengths
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.data.position_maps import PLAIN
@@ -86,12 +86,7 @@ class Trainer:
             check_precision(config.precision, device)
             self.train, self.validation = data.split("train"), data.split("validation")
             for split in (self.train, self.validation):
-                if not split.rows:
-                    raise DataError(
-                        f"the {split.name} split is empty",
-                        got=data.name,
-                        fix="generate more rows, or choose other `data`",
-                    )
+                split.require_rows()
             self.scoring_options = experiment.batch_options()
             self.training_options = experiment.batch_options(training=True)
             if self.on_gpu and config.modality == "sequence":

@@ -202,10 +202,14 @@ def at_depth_6(scheme: str) -> float:
 
 
 def evidence(
-    columns: Iterable[str], *own: str, others: Iterable[str] = (), preset: Preset = small, metric: str = "exact_match"
+    columns: Iterable[str],
+    *own: str,
+    others: Iterable[str] = (),
+    preset: Preset = small,
+    metric: str = "exact_match",
+    last: str = "best of the others",
 ) -> str:
-    """A table of the mean scores of some schemes, and of the best other scheme with its name."""
-    last = "best for sequences" if others == FLAT else "best of the others"
+    """A table of the mean scores of some schemes, and of the best other scheme with its name. `last`: its column."""
     heads = ["task", *(f"`{scheme}`" for scheme in own), last]
     lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(own) + 1)}|"]
     for column in columns:
