@@ -29,14 +29,20 @@ Lines = list[dict[str, Any]]
 @command("ape tasks tree-rotate")
 def tasks(
     names: Annotated[list[str] | None, typer.Argument(help="Tasks to describe. Default: list all.")] = None,
+    suite: Annotated[str | None, typer.Option(help="List the tasks of a suite: chomsky, mad, or FILE.toml.")] = None,
     as_json: Json = False,
 ) -> None:
     """List all tasks, or describe some with their options.
 
     \f
-    Raises `UsageError` for an unknown task.
+    Raises `UsageError` for an unknown task or suite.
     """
     from ape_cli import tasks
+
+    if suite is not None:
+        refuse_idle((bool(names), " ".join(names or ()), "with --suite"))
+        _print_suite(suite, as_json)
+        return
 
     def line(name: str) -> dict[str, Any]:
         with user_parts.explained(tasks.load(name)):
@@ -62,6 +68,26 @@ def tasks(
         options = tasks.options_of(tasks.load(entry["task"])).values()
         rows = [[flag(option.name), shown(option.default), option.help] for option in options]
         print_table(["option", "default", "meaning"], rows)
+
+
+def _print_suite(name: str, as_json: bool) -> None:
+    """Print the tasks of a suite, with the commands that generate their data."""
+    from ape_cli.experiment import suites
+
+    suite = suites.load(name)
+    lines = [
+        {"task": task.name, "group": task.group, "here": task.text, "command": suites.command(suite, task.text)}
+        for task in suite.tasks
+    ]
+    if as_json:
+        print_json(lines)
+        return
+    print_result(f"{name}: {suite.summary}")
+    if suite.source:
+        print_result(f"source: {suite.source}")
+    heads = ["task", "group", "command"] if any(line["group"] for line in lines) else ["task", "command"]
+    print_table(heads, [[line[head] for head in heads] for line in lines])
+    print_hint(f"`ape sweep --suite {name} --schemes rope,alibi` trains on all of them")
 
 
 @command("ape schemes rope alibi --wide")

@@ -49,6 +49,7 @@ class GridOptions:
     PANEL: ClassVar = GRID
     schemes: str | None = option("Schemes, such as rope,orthogonal-seq.")
     tasks: str | None = option("Tasks. Their datasets are generated with the sizes of the preset.")
+    suite: str | None = option("All tasks of a suite: chomsky, mad, or FILE.toml.")
     data: list[str] | None = option("An existing dataset; may be repeated.")
     sizes: str | None = option(SIZES)
     orders: str | None = option("Node orders of trees: breadth,depth,breadth-to-depth,…")
@@ -95,7 +96,7 @@ class GridOptions:
             "set": parse_values(self.settings or []) or None,
             "tune": {name: value for name, value in tune.items() if value is not None} or None,
         }
-        fields |= {name: getattr(self, name) for name in ("preset", "precision", "sizes", "generalise", "decode")}
+        fields |= {name: getattr(self, name) for name in ("suite", "preset", "precision", "sizes", "generalise", "decode")}
         return layer({name: value for name, value in fields.items() if value is not None})
 
 

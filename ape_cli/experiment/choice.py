@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -205,7 +206,9 @@ def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath)
 
 def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
     """Log a note if `ape gen` wrote a dataset of the task beside the `folder` that this experiment uses."""
-    if request.task is None or request.data is not None or tasks.load(request.task).fixed_rows:
+    if request.task is None or request.data is not None:
+        return
+    if tasks.load(task_and_options(request.task)[0]).fixed_rows:
         return
     unused = folder.with_name(folder.name.removesuffix(f"-{request.preset}"))
     if manifest_path(unused).exists():
@@ -223,35 +226,58 @@ def planned_dataset(task: BaseTask, plan: DatasetPlan, folder: StoragePath) -> D
 def preset_plan(
     task: str, order: str | None, preset: str, root: StoragePath, chosen_sizes: str | None = None
 ) -> tuple[BaseTask, DatasetPlan, StoragePath]:
-    """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER][-sizes-…]-PRESET.
+    """A task at the sizes of a preset, the plan of its dataset, and its folder.
 
-    `order` is the name of a linearisation, or the order of the target if the preset has one for sources. A task with
-    fixed rows has one dataset for all presets, with all of its rows. `chosen_sizes`, such as `1-20,30`, replace the
-    sizes of the preset. Each has the same number of rows, which is rounded up.
+    The folder is `root`/TASK[-ORDER][-sizes-…][-OPTION-VALUE…]-PRESET.
+
+    `task` may have options, as in `modular kind=parity`; then it has only the sizes of the preset, not its other
+    options. `order` is the name of a linearisation, or the order of the target if the preset has one for sources. A
+    task with fixed rows has one dataset for all presets, with all of its rows. `chosen_sizes`, such as `1-20,30`,
+    replace the sizes of the preset. Each has the same number of rows, which is rounded up.
 
     Raises `UsageError` if the task has no such sizes.
     """
-    chosen, task_class = config.preset(preset), tasks.load(task)
-    sizes = task_class.options_at(preset, chosen.sizes)
+    name, given = task_and_options(task)
+    chosen, task_class = config.preset(preset), tasks.load(name)
     if chosen_sizes is not None:
-        extents = task_class.replaced_by_sizes()
-        sizes = {k: v for k, v in sizes.items() if k not in extents} | {"sizes": chosen_sizes}
+        given["sizes"] = chosen_sizes
+    extents = task_class.replaced_by_sizes()
+    options = task_class.options_at(preset, chosen.sizes)
+    if given.keys() - {"sizes"}:
+        options = {k: v for k, v in options.items() if k in {*extents, *chosen.sizes}}
+    if "sizes" in given:
+        options = {k: v for k, v in options.items() if k not in extents}
     written = chosen.linearisation(order) if task_class.ordered else order
-    sized = tasks.make(task, *linearisation.parse(written), **sizes)
+    sized = tasks.make(name, *linearisation.parse(written), **(options | given))
     rows: Mapping[str, int] = chosen.rows
     if sized.fixed_rows:
         rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED)
-    elif chosen_sizes is not None:
+    elif "sizes" in given:
         count = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
         rows = {split: -(-total // count[split]) for split, total in rows.items()}
     plan = plan_of(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP)
-    return sized, plan, generation.titled_folder(root, sized, plan, "" if sized.fixed_rows else f"-{preset}")
+    words = [f"{k}-{v}" for k, v in given.items() if k != "sizes"] + ([] if sized.fixed_rows else [preset])
+    ending = "".join("-" + re.sub(r"[^A-Za-z0-9.]+", "-", word) for word in words)
+    return sized, plan, generation.titled_folder(root, sized, plan, ending)
+
+
+def task_and_options(text: str) -> tuple[str, dict[str, Any]]:
+    """The name of a task and its options, from text such as `modular kind=parity`.
+
+    Raises `UsageError` for text of another form, and for an unknown task.
+
+    >>> task_and_options("modular kind=brackets modulus=7")
+    ('modular', {'kind': 'brackets', 'modulus': 7})
+    """
+    name, *pairs = text.split() or [""]
+    tasks.load(name)
+    return name, config.parse_settings(pairs)
 
 
 def linearisations(task: str, orders: Sequence[str], preset: str) -> list[str | None]:
     """The linearisations of a task at a preset, each once; None for a task that has no choice of orders."""
     written = [config.preset(preset).linearisation(order) for order in orders]  # several may be the same
-    return [*dict.fromkeys(written)] if tasks.load(task).ordered else [None]
+    return [*dict.fromkeys(written)] if tasks.load(task_and_options(task)[0]).ordered else [None]
 
 
 def generated(data: Dataset) -> Dataset:

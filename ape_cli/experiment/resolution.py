@@ -19,7 +19,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
-from ape_cli.experiment.choice import generated
+from ape_cli.experiment.choice import generated, task_and_options
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.reading import (
     MapError,
@@ -146,7 +146,8 @@ def default_settings(spec: ExperimentSpec) -> list[dict[str, Any]]:
     raised when it is resolved.
     """
     settings = []
-    for modality in KINDS if spec.task is None else (tasks.load(spec.task).modality,):
+    task = None if spec.task is None else tasks.load(task_and_options(spec.task)[0])
+    for modality in KINDS if task is None else (task.modality,):
         with suppress(UsageError):
             config = spec.config(modality)
             options = position_maps.options(spec.positions) | attention.options(spec.attention)

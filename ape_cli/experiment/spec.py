@@ -37,9 +37,10 @@ _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a par
 }
 _SHAPING = (*_PARTS, "structure", "model")  # the fields on which settings in `derived` depend
 _REPLACES = {  # a field or setting, and those of the layers below that it replaces
-    "data": ("task", "tasks", "order", "orders", "sizes", "recorded"),
+    "data": ("task", "tasks", "suite", "order", "orders", "sizes", "recorded"),
     "task": ("data", "recorded"),
-    "tasks": ("data",),
+    "tasks": ("data", "suite"),
+    "suite": ("data", "tasks"),
     "epochs": ("steps",),
     "steps": ("epochs",),
     "validate_every_epochs": ("validate_every_steps",),

@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import Scalar, Whole
+from ape_cli.experiment import suites
 from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge, validated
 from ape_cli.experiment.spec_files import read_toml
 
@@ -75,7 +76,13 @@ class SweepSpec(BaseModel):
     )
     tasks: list[str] = Field(
         default=[],
-        description="Tasks. Their datasets are generated. Required, except with `data`.",
+        description="Tasks. Their datasets are generated. Required, except with `suite` or `data`.",
+        examples=[["copy", "modular kind=parity"]],
+    )
+    suite: str | None = Field(
+        default=None,
+        description="All tasks of a suite (`ape tasks --suite chomsky` lists them), at its sizes.",
+        examples=["chomsky"],
     )
     sizes: Sizes = Field(
         default=None, description='Sizes of the datasets of `tasks`, such as `"1-20,30"`. Default: those of the preset.'
@@ -138,7 +145,7 @@ def read(path: Path | None, options: SweepSpec | None = None) -> list[SweepSpec]
         got = "[grid]" if isinstance(parts, dict) else brief(parts)
         raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]")
     common, above = layer(fields), options or SweepSpec()
-    return [_checked(merge(common, layer(part), above)) for part in parts]
+    return [_checked(_with_suite(merge(common, layer(part), above))) for part in parts]
 
 
 def layer(fields: dict[str, Any]) -> SweepSpec:
@@ -148,13 +155,23 @@ def layer(fields: dict[str, Any]) -> SweepSpec:
     return validated(SweepSpec, fields, "a sweep")
 
 
+def _with_suite(grid: SweepSpec) -> SweepSpec:
+    """The grid with the tasks of its suite, and with its sizes of further test rows unless the grid names some."""
+    if grid.suite is None:
+        return grid
+    suite = suites.load(grid.suite)
+    generalise = grid.generalise if "generalise" in grid.model_fields_set else suite.generalise
+    named = [task.text for task in suite.tasks]
+    return grid.model_copy(update={"tasks": [*grid.tasks, *named], "generalise": generalise})
+
+
 def _checked(grid: SweepSpec) -> SweepSpec:
     """The grid. Raises `UsageError` if it lacks a field, or if its fields do not fit together."""
     if not grid.schemes:
         fix = "for example `schemes=rope,sinusoidal`"
         raise UsageError("the sweep names no schemes", got="none", fix=fix)
     if not grid.tasks and not grid.data:
-        fix = "for example `tasks=copy,reverse`, or name a dataset with `data`"
+        fix = "for example `tasks=copy,reverse`, or name a `suite`, or a dataset with `data`"
         raise UsageError("the sweep names no tasks", got="none", fix=fix)
     tuned = grid.tune.settings if grid.tune else {}
     if grid.tune and not tuned:
