@@ -173,6 +173,7 @@ class Folders(DatasetsFolder, ResultsFolder):
 
 SIZES = """Sizes of the data (lengths, depths, sides, digits) instead of those of the preset, such as 1-20,30. The \
 rows of the preset are divided evenly."""
+TRAINING_ROWS = "Training rows, instead of those of the preset."
 PRESET = "Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small."
 PRECISION = "Precision: fp32, tf32 (only on GPUs) or bf16."
 GENERALISE = """Also evaluate at other sizes, such as 30,50 or 30-40, with 1,000 test rows each. Without SIZES: 1, \
@@ -194,8 +195,11 @@ class RequestOptions:
     )
     model: str | None = option("Model: encoder-decoder, or decoder (decoder-only). Default: encoder-decoder.")
     data: AnyPath | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)
-    task: str | None = option("Task. Its dataset is generated with the sizes of the preset.", panel=DATA)
+    task: str | None = option(
+        "Task, such as copy or 'modular kind=parity'. Its dataset is generated with the sizes of the preset.", panel=DATA
+    )
     sizes: str | None = option(SIZES, panel=DATA)
+    rows: int | None = option(TRAINING_ROWS, panel=DATA)
     order: str | None = option("Node order of trees: breadth, depth, breadth-to-depth, …", panel=DATA)
     source_order: str | None = option(
         "Node order of source trees. Default: that of the preset, or else --order.", panel=DATA

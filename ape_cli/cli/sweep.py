@@ -20,6 +20,7 @@ from ape_cli.cli.options import (
     PRESET,
     SCORES,
     SIZES,
+    TRAINING_ROWS,
     ExecutionOptions,
     Folders,
     Json,
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from ape_cli.sweep.stages import Stages
 
 
+_SINGLE = ("suite", "preset", "precision", "sizes", "rows", "generalise", "decode")  # fields that are no lists
+
+
 @dataclass(frozen=True)
 class GridOptions:
     """The grid. Its fields replace those of a file."""
@@ -52,6 +56,7 @@ class GridOptions:
     suite: str | None = option("All tasks of a suite: chomsky, mad, or FILE.toml.")
     data: list[str] | None = option("An existing dataset; may be repeated.")
     sizes: str | None = option(SIZES)
+    rows: int | None = option(TRAINING_ROWS)
     orders: str | None = option("Node orders of trees: breadth,depth,breadth-to-depth,…")
     seeds: str | None = option("Seeds, such as 42,43,44 or 42-44.")
     structures: str | None = option("Structures that positions are read as, such as seq*tree(2).")
@@ -96,7 +101,7 @@ class GridOptions:
             "set": parse_values(self.settings or []) or None,
             "tune": {name: value for name, value in tune.items() if value is not None} or None,
         }
-        fields |= {name: getattr(self, name) for name in ("suite", "preset", "precision", "sizes", "generalise", "decode")}
+        fields |= {name: getattr(self, name) for name in _SINGLE}
         return layer({name: value for name, value in fields.items() if value is not None})
 
 

@@ -80,6 +80,23 @@ def count_baselines(data: Dataset, split: str) -> Baselines:
     return baselines
 
 
+def chance_by_size(train: Split, scored: Split) -> dict[int, dict[str, float]]:
+    """The scores at each size of a split of always giving the most frequent answer of the training split of other data.
+
+    They are counted as those of `Baselines`: the end of a target is known.
+    """
+    counts = _counts(train)[_USUAL].sort("count", "label", descending=[True, False])
+    targets = pl.concat(pl.DataFrame(table) for table in scored.tables("size", "target_ids"))
+    plan, label = scored.manifest.plan, pl.col("target_ids")
+    ends = int(plan.structure == Seq() and not plan.tagged)
+    answers = label.list.eval(pl.element() != PAD).list.sum()
+    right = label.list.count_matches(counts["label"][0])
+    of_size = targets.group_by("size").agg(
+        token_accuracy=(right + ends).sum() / (answers + ends).sum(), exact_match=(right == answers).mean()
+    )
+    return {int(size): {"token_accuracy": share, "exact_match": exact} for size, share, exact in of_size.rows()}
+
+
 def _keys(plan: DatasetPlan) -> dict[str, list[str]]:
     """The columns of `_places` by which the table of each baseline is read, by its name."""
     keys = {"symbol": ["here"], "symbols before and after": ["before", "after"]}

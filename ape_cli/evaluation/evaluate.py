@@ -30,7 +30,7 @@ from ape_cli.core.errors import LEFT_OUT, ApeError, DataError, RunError, UsageEr
 from ape_cli.data.collation import PositionReading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.manifest import DatasetPlan
-from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.evaluation.count_baselines import chance_by_size, count_baselines
 from ape_cli.evaluation.metrics import MetricSums, greedy, teacher_forced
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import check_decoding
@@ -91,6 +91,8 @@ def evaluate(
         **_baselines(data.data, record, split, decode),
         **metrics,
     }
+    if evaluation.get("test_only") and decode == "teacher":
+        _add_chance(evaluation, run, data.data, part)
     if not all(map(math.isfinite, evaluation["overall"].values())):
         what = "the weights of the run produce values that are not finite"
         raise RunError(what, got=run.name, fix=AGAIN)
@@ -122,6 +124,16 @@ def _baselines(data: Dataset, record: RunRecord, split: str, decode: str) -> dic
         with suppress(ApeError):  # for example, a shard of the training split is damaged
             return {"baselines": count_baselines(data, split).scores}
     return {}
+
+
+def _add_chance(evaluation: dict[str, Any], run: Run, data: Dataset, part: Split | ImageSplit) -> None:
+    """Add what always giving the most frequent answer of the training data reaches at each size, if that data is here."""
+    with suppress(ApeError):
+        train = own_dataset(run, data.folder.parent).split("train")
+        if isinstance(train, Split) and isinstance(part, Split):
+            chances = chance_by_size(train, part)
+            for line in evaluation["by_size"]:
+                line["chance"] = chances[line["size"]]
 
 
 def _plan(data: Dataset, record: RunRecord) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def find_dataset(
     """
     if request.data is None and request.task is None:
         return _newest(request, root) if request.recorded is None else _of_record(request, request.recorded, root)
-    by_task = (request.task, request.order, request.preset, request.sizes)
+    by_task = (request.task, request.order, request.preset, request.sizes, request.rows)
     key = by_task if request.data is None else str(request.data)
     cache = {} if cache is None else cache
     if key not in cache:
@@ -84,7 +84,7 @@ def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset
 def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[DatasetRecord] = ()) -> Dataset:
     """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
     assert request.task is not None
-    task, plan, folder = preset_plan(request.task, request.order, request.preset, root, request.sizes)
+    task, plan, folder = preset_plan(request.task, request.order, request.preset, root, request.sizes, request.rows)
     if not manifest_path(folder).exists():
         planned = [plan.linearisation, plan.task, plan.parameters, plan.seed, plan.rows]
         same = (r for r in reversed(records) if [r.order, r.task, r.parameters, r.seed, r.rows] == planned)
@@ -224,18 +224,24 @@ def planned_dataset(task: BaseTask, plan: DatasetPlan, folder: StoragePath) -> D
 
 
 def preset_plan(
-    task: str, order: str | None, preset: str, root: StoragePath, chosen_sizes: str | None = None
+    task: str,
+    order: str | None,
+    preset: str,
+    root: StoragePath,
+    chosen_sizes: str | None = None,
+    train_rows: int | None = None,
 ) -> tuple[BaseTask, DatasetPlan, StoragePath]:
     """A task at the sizes of a preset, the plan of its dataset, and its folder.
 
-    The folder is `root`/TASK[-ORDER][-sizes-…][-OPTION-VALUE…]-PRESET.
+    The folder is `root`/TASK[-ORDER][-sizes-…][-OPTION-VALUE…][-rows-…]-PRESET.
 
     `task` may have options, as in `modular kind=parity`; then it has only the sizes of the preset, not its other
     options. `order` is the name of a linearisation, or the order of the target if the preset has one for sources. A
     task with fixed rows has one dataset for all presets, with all of its rows. `chosen_sizes`, such as `1-20,30`,
-    replace the sizes of the preset. Each has the same number of rows, which is rounded up.
+    replace the sizes of the preset. Each has the same number of rows, which is rounded up. `train_rows` replaces the
+    number of training rows of the preset.
 
-    Raises `UsageError` if the task has no such sizes.
+    Raises `UsageError` if the task has no such sizes, or a number of rows of its own.
     """
     name, given = task_and_options(task)
     chosen, task_class = config.preset(preset), tasks.load(name)
@@ -249,14 +255,19 @@ def preset_plan(
         options = {k: v for k, v in options.items() if k not in extents}
     written = chosen.linearisation(order) if task_class.ordered else order
     sized = tasks.make(name, *linearisation.parse(written), **(options | given))
-    rows: Mapping[str, int] = chosen.rows
+    rows = dict(chosen.rows) | ({} if train_rows is None else {"train": train_rows})
     if sized.fixed_rows:
+        if train_rows is not None:
+            what, fix = f"{name} has the rows of its source", "leave `rows` out"
+            raise UsageError(what, got=f"rows {train_rows}", fix=fix)
         rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED)
     elif "sizes" in given:
         count = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
         rows = {split: -(-total // count[split]) for split, total in rows.items()}
     plan = plan_of(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP)
-    words = [f"{k}-{v}" for k, v in given.items() if k != "sizes"] + ([] if sized.fixed_rows else [preset])
+    words = [f"{k}-{v}" for k, v in given.items() if k != "sizes"]
+    words += [] if train_rows is None else [f"rows-{train_rows}"]
+    words += [] if sized.fixed_rows else [preset]
     ending = "".join("-" + re.sub(r"[^A-Za-z0-9.]+", "-", word) for word in words)
     return sized, plan, generation.titled_folder(root, sized, plan, ending)
 
@@ -271,6 +282,9 @@ def task_and_options(text: str) -> tuple[str, dict[str, Any]]:
     """
     name, *pairs = text.split() or [""]
     tasks.load(name)
+    if bad := [pair for pair in pairs if "=" not in pair]:
+        fix = "for example `modular kind=parity`"
+        raise UsageError(f"an option of task {name} has no value", got=bad[0], allowed="KEY=VALUE", fix=fix)
     return name, config.parse_settings(pairs)
 
 

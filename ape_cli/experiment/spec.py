@@ -37,7 +37,7 @@ _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a par
 }
 _SHAPING = (*_PARTS, "structure", "model")  # the fields on which settings in `derived` depend
 _REPLACES = {  # a field or setting, and those of the layers below that it replaces
-    "data": ("task", "tasks", "suite", "order", "orders", "sizes", "recorded"),
+    "data": ("task", "tasks", "suite", "order", "orders", "sizes", "rows", "recorded"),
     "task": ("data", "recorded"),
     "tasks": ("data", "suite"),
     "suite": ("data", "tasks"),
@@ -104,14 +104,16 @@ def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
 
 Folder = Annotated[StoragePath, BeforeValidator(lambda path: storage_path(path) if isinstance(path, str) else path)]
 Sizes = Annotated[str | None, BeforeValidator(_size_text)]  # a file may also list them
+Rows = Annotated[int | None, Field(gt=0)]  # of the training split
 Generalise = Annotated[bool | tuple[int, ...], BeforeValidator(parse)]  # a file may give text or a list
 
 
 class ExperimentSpec(BaseModel):
     """The fields of one experiment. A part of them is a layer: `model_fields_set` are those that it gives.
 
-    The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset, or at `sizes`;
-    or `recorded`, that of a run; or else the newest one that the scheme can read. `settings`, which a file calls `set`,
+    The dataset is `data`; or that of `task`, which may have options, as in `modular kind=parity` (with its
+    linearisation `order`), at the sizes of the preset, or at `sizes`, and with its rows, or `rows` for training; or
+    `recorded`, that of a run; or else the newest one that the scheme can read. `settings`, which a file calls `set`,
     maps fields of the configuration, and options of the scheme, of the attention or of the map of positions, to values.
     Of these, `derived` were not asked for: a run recorded what followed from its parts.
     """
@@ -123,6 +125,7 @@ class ExperimentSpec(BaseModel):
     scheme: str = Field(default="", examples=["rope"])
     task: str | None = None
     sizes: Sizes = None
+    rows: Rows = None
     data: Folder | None = Field(default=None, examples=["copy-small"])
     order: str | None = Field(default=None, examples=["depth"])
     seed: Whole = 42
@@ -151,9 +154,9 @@ class ExperimentSpec(BaseModel):
         if self.data is not None and (self.task is not None or self.order is not None):
             what, got = "`data` already names a dataset", "`data` with a task or an order"
             raise UsageError(what, got=got, fix="use one of them")
-        if self.sizes is not None and self.task is None:
-            fix = "name one with `task`"
-            raise UsageError("`sizes` needs a task", got=f"sizes {self.sizes}", fix=fix)
+        for name, value in (("sizes", self.sizes), ("rows", self.rows)):
+            if value is not None and self.task is None:
+                raise UsageError(f"`{name}` needs a task", got=f"{name} {value}", fix="name one with `task`")
         if self.order is not None:
             pick("order", self.order, NAMES)
 

@@ -7,7 +7,7 @@ or a file is named by its path:
     source = "Doe 2026"
     sizes = "1-40"               # of every task that names none; optional, as the two below
     generalise = "50,100,200"    # sizes of further test rows
-    rows = { train = 12_800 }    # as published, for the commands that `ape tasks --suite` prints
+    rows = 12_800                # training rows
 
     [tasks.regular]              # a group, or plain [tasks]
     "parity check" = "modular kind=parity"
@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ape_cli import tasks
 from ape_cli.core.errors import unknown
 from ape_cli.experiment.choice import task_and_options
-from ape_cli.experiment.spec import Generalise, Sizes, validated
+from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
 from ape_cli.experiment.spec_files import read_toml
 
 
@@ -47,7 +47,7 @@ class Suite(BaseModel):
     source: str = ""
     sizes: Sizes = None
     generalise: Generalise = False
-    rows: Mapping[str, int] = {}
+    rows: Rows = None
     named: Mapping[str, str | Mapping[str, str]] = Field(alias="tasks", min_length=1)
 
     @property
@@ -82,12 +82,12 @@ def _files() -> dict[str, Path]:
 
 
 def command(suite: Suite, text: str) -> str:
-    """The `ape gen` command that generates the data of a task of a suite, with the published numbers of rows.
+    """The `ape gen` command that generates the data of a task of a suite.
 
     Raises `UsageError` for an unknown task or option, and for invalid values.
     """
     name, options = task_and_options(text)
-    tasks.make(name, **options)
-    flags = {"n" if split == "train" else f"n_{split}": rows for split, rows in suite.rows.items()} | options
+    sizes = tasks.make(name, **options).rows({"train": 1}, 0)["train"]  # `--n` is of each size
+    flags = ({} if suite.rows is None else {"n": -(-suite.rows // sizes)}) | options
     words = [f"--{k.replace('_', '-')}" + ("" if v is True else f" {shlex.quote(str(v))}") for k, v in flags.items()]
     return " ".join(["ape gen", name, *words])

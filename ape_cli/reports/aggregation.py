@@ -51,6 +51,7 @@ from ape_cli.reports import baselines, published, stats
 from ape_cli.reports.descriptions import RowKey, Settings, once, whole
 from ape_cli.reports.evaluations import (
     CELL,
+    CHANCE,
     COLUMN,
     COUNTS,
     FIELDS,
@@ -147,7 +148,7 @@ class Parts(NamedTuple):
 def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     """Read all evaluations of a metric, decoding and split, part by part. `part` is `size` or `op`.
 
-    Each line has the `value`, its `weight`, `rows` and `tokens`. The `weight` is the number of evaluated tokens or
+    Each line has the `value`, its `weight`, `rows`, `tokens` and, at sizes beyond training, the score of `chance`. The `weight` is the number of evaluated tokens or
     rows, whichever the metric is a mean over. `rows` and `tokens` count distinct rows; if these are not known, which
     `distinct` says, they count all. Raises `ApeError` if there are no such evaluations.
     """
@@ -168,7 +169,10 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
         raise NothingToReportError(what, got=options.choice(registry), fix=_FIX[part])
     drawn = of_evaluations(registry, tables, chosen.join(values, on="number", how="semi"), options.split)
     weight = pl.col(_WEIGHT.get(options.metric, "tokens")).alias("weight")
-    values = values.with_columns(weight, metric=pl.lit(options.metric), value=field).select(*VALUES, part, "weight")
+    named = {field.name for field in CHANCE.fields} & {options.metric} if part == "size" else ()
+    chance = [pl.col("chance").struct.field(name).alias("chance") for name in named] or [pl.lit(None).alias("chance")]
+    values = values.with_columns(weight, *chance, metric=pl.lit(options.metric), value=field)
+    values = values.select(*VALUES, part, "weight", pl.col("chance").cast(pl.Float64))
     return Parts(counted(values, part, drawn), tables.trained, drawn, tables.settings)
 
 

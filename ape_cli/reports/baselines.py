@@ -38,9 +38,10 @@ def rows(lines: pl.DataFrame, columns: Sequence[str]) -> tuple[list[tuple[str, l
     """The rows for a table with these columns, given its lines from `beside`, and the rules of reading them."""
     foot, rules = [], []
     for name, about in _ABOUT.items():
-        known = dict(lines.drop_nulls(name).select("column", name).rows())
+        known = dict(lines.drop_nulls(name).select("column", name).rows()) if name in lines.columns else {}
         if known:
             foot.append((name, [f"{100 * known[column]:.2f}" if column in known else "—" for column in columns]))
-            best = lines.drop_nulls(_BEST).select("column", _BEST).unique(maintain_order=True).rows()
+            named = lines.drop_nulls(_BEST).select("column", _BEST) if _BEST in lines.columns else pl.DataFrame()
+            best = named.unique(maintain_order=True).rows()
             rules.append(about.format(", ".join(f"{rule} ({column})" for column, rule in best)))
     return foot, rules

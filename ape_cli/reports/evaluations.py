@@ -205,6 +205,7 @@ class EvaluationTables(NamedTuple):
 _ABOUT = {name: dtype for name, dtype in VALUES.items() if name not in ("metric", "value")}
 _ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean)
 _OVERALL: dict[str, Type] = dict.fromkeys(FIELDS, pl.Float64)
+CHANCE = pl.Struct(dict.fromkeys(("token_accuracy", "exact_match"), pl.Float64))  # at a size beyond training
 _PART: dict[str, Type] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
 
 
@@ -256,7 +257,7 @@ def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTable
     about, trained, settings = list[dict[str, Any]](), dict[str, DatasetRecord](), dict[RowKey, Settings]()
     plans: dict[tuple[str, str], list[dict[str, Any]]] = {}
     baselines: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    schemas: dict[str, Any] = {"size": _PART | {"size": pl.Int64}, "op": _PART | {"op": pl.String}}
+    schemas: dict[str, Any] = {"size": _PART | {"size": pl.Int64, "chance": CHANCE}, "op": _PART | {"op": pl.String}}
     parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in schemas[part]} for part in schemas}
     for run, evaluation in evaluated(registry, split):
         trained[run.record.dataset.fingerprint] = run.record.dataset

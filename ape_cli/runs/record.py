@@ -142,6 +142,7 @@ class SizeMetrics(Metrics):
     """Metrics of the rows of one size."""
 
     size: Annotated[int, Field(ge=0, lt=2**16)]
+    chance: NotRequired[dict[str, float]]  # of test rows at other sizes: scores of the most frequent training answer
 
 
 class OpMetrics(Metrics):

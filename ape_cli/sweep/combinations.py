@@ -111,7 +111,7 @@ def _bases(grid: SweepSpec, preset: str, folder: Callable[[str], StoragePath]) -
     datasets: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     for task in grid.tasks:
         orders = linearisations(task, grid.orders, named)
-        datasets += [{"task": task, "order": order, "sizes": grid.sizes} for order in orders]
+        datasets += [{"task": task, "order": order, "sizes": grid.sizes, "rows": grid.rows} for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.settings.values()]
     if [] in lists:
         got = brief(grid.settings)

@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import Scalar, Whole
 from ape_cli.experiment import suites
-from ape_cli.experiment.spec import ExperimentSpec, Generalise, Sizes, merge, validated
+from ape_cli.experiment.spec import ExperimentSpec, Generalise, Rows, Sizes, merge, validated
 from ape_cli.experiment.spec_files import read_toml
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -86,6 +86,9 @@ class SweepSpec(BaseModel):
     )
     sizes: Sizes = Field(
         default=None, description='Sizes of the datasets of `tasks`, such as `"1-20,30"`. Default: those of the preset.'
+    )
+    rows: Rows = Field(
+        default=None, description="Training rows of these datasets. Default: those of the preset.", examples=[50_000]
     )
     data: list[str] = Field(
         default=[], description="Existing datasets: folders, or names in `--datasets`.", examples=[["copy-small"]]
@@ -156,13 +159,13 @@ def layer(fields: dict[str, Any]) -> SweepSpec:
 
 
 def _with_suite(grid: SweepSpec) -> SweepSpec:
-    """The grid with the tasks of its suite, and with its sizes of further test rows unless the grid names some."""
+    """The grid with the tasks of its suite, and with what the suite says of test and training rows and it does not."""
     if grid.suite is None:
         return grid
     suite = suites.load(grid.suite)
-    generalise = grid.generalise if "generalise" in grid.model_fields_set else suite.generalise
-    named = [task.text for task in suite.tasks]
-    return grid.model_copy(update={"tasks": [*grid.tasks, *named], "generalise": generalise})
+    named = [name for name in ("generalise", "rows") if name not in grid.model_fields_set]
+    tasks = [*grid.tasks, *(task.text for task in suite.tasks)]
+    return grid.model_copy(update={"tasks": tasks} | {name: getattr(suite, name) for name in named})
 
 
 def _checked(grid: SweepSpec) -> SweepSpec:

@@ -68,7 +68,7 @@ misleadingly high beyond the training sizes, because the model always reads the 
         for parts in of_metrics:
             seen |= by_size.seen_by(registry, parts.values, parts.trained)
             drawn |= parts.drawn
-        lines = _beyond(Sizes(pl.concat(parts.values for parts in of_metrics), seen, drawn, of_metrics[0].settings))
+        lines = beyond(Sizes(pl.concat(parts.values for parts in of_metrics), seen, drawn, of_metrics[0].settings))
         if lines.is_empty():
             raise ApeError(
                 f"no run was evaluated with {FEW} test rows of a size above those of its training data",
@@ -105,7 +105,7 @@ misleadingly high beyond the training sizes, because the model always reads the 
         return plots.plot(drawn, _METRICS[0], score="score")
 
 
-def _beyond(sizes: Sizes) -> pl.DataFrame:
+def beyond(sizes: Sizes) -> pl.DataFrame:
     """The scores of each size, without the tables of `by_size` that have no counted size beyond training."""
     ranges = [(f, seen.smallest, seen.largest, seen.areas, str(seen)) for f, seen in sizes.seen.items() if seen]
     schema: dict[str, Any] = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64}
@@ -122,15 +122,21 @@ def _beyond(sizes: Sizes) -> pl.DataFrame:
 def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
     """The mean over unseen sizes, for each row of each table, with the place of its lines (`layout`).
 
+    `chance` is the mean over them too; `unseen` lists them, and `sizes` is the text of those of training.
+
     The score of a run is the plain mean of its scores at the counted sizes above the largest training size.
     """
     unseen = lines.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
     column = [*DATA, "metric", "decode", "split"]
+    sizes = unseen.group_by([*column, *CELL]).agg(
+        pl.col("chance").mean(), pl.col("sizes").first(), unseen=pl.col("size").unique().sort()
+    )
     values = unseen.select(*column, *CELL, *PLACE, *COUNTS, "by_seed").explode("by_seed").unnest("by_seed")
     by_run = values.group_by([*column, *CELL, *PLACE, "seed"], maintain_order=True).agg(
         pl.col("value").mean(), pl.col(*COUNTS).sum()
     )
     means = aggregation.over_seeds(by_run, [*column, *PLACE], [pl.col(*COUNTS).first()])
+    means = means.join(sizes, on=[*column, *CELL], nulls_equal=True, maintain_order="left")
     return mark(means.sort("rank", maintain_order=True))
 
 

@@ -32,8 +32,20 @@ TRAINED: dict[str, Any] = {
 Found = dict[int, tuple[int, int]]  # size -> correct tokens and all tokens
 
 
-def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, trained: Any = TRAINED, **options: Any):
-    """A registered run, evaluated on datasets by their names. Each token is a row, and entropy is 1 - accuracy."""
+def put(
+    where: Path,
+    scheme: str,
+    found: dict[str, Found],
+    seed: int = 1,
+    *,
+    trained: Any = TRAINED,
+    chances: dict[int, float] | None = None,
+    **options: Any,
+):
+    """A registered run, evaluated on datasets by their names. Each token is a row, and entropy is 1 - accuracy.
+
+    `chances`: the token accuracy of chance at each size. Its exact match is half of it.
+    """
     folder = add(where, scheme, 0.5, seed, **options)
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= trained
@@ -53,6 +65,7 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
                 "cross_entropy": 1 - c / t,
                 "rows": t,
                 "tokens": t,
+                **({"chance": {"token_accuracy": chances[n], "exact_match": chances[n] / 2}} if chances else {}),
             }
             for n, (c, t) in of_sizes.items()
         ]

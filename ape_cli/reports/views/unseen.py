@@ -1,0 +1,78 @@
+"""Scores at the sizes beyond those of training, of all tasks in one table: schemes as rows, tasks as columns.
+
+The score of a run is the plain mean of its scores at these sizes, so that each size counts once. Then the mean and the
+deviation over seeds are computed, as in the other tables. Ruoss et al. 2023 (arXiv:2305.16843) report such means. The
+view `generalisation` shows one task at a time, and its scores at each size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from ape_cli.core.errors import ApeError
+from ape_cli.core.numbers import spans
+from ape_cli.reports import aggregation, baselines
+from ape_cli.reports.evaluations import COUNTS, Options, arrange
+from ape_cli.reports.layout import TABLE
+from ape_cli.reports.plots import FEW, Plot
+from ape_cli.reports.tables import Table, table
+from ape_cli.reports.views import View, by_size
+from ape_cli.reports.views.by_size import Sizes
+from ape_cli.reports.views.generalisation import beyond, over_unseen
+from ape_cli.reports.views.scores import dot_plot
+from ape_cli.runs.registry import Registry
+from ape_cli.tasks import size_words
+
+
+class Unseen(View[pl.DataFrame]):
+    """Shows a line for each row and column: the mean over unseen sizes, with `chance` there."""
+
+    about = "means over all sizes beyond those of training, all tasks in one table"
+    rank = 11
+    unused = ("against", "counts")
+    caption = "Means over all sizes beyond those of training, each with the same weight."
+
+    def read(self, registry: Registry, options: Options) -> pl.DataFrame:
+        """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
+        parts = aggregation.read_parts(registry, "size", replace(options, own=False))
+        seen = by_size.seen_by(registry, parts.values, parts.trained)
+        lines = beyond(Sizes(parts.values, seen, parts.drawn, parts.settings))
+        if lines.is_empty():
+            raise ApeError(
+                f"no run was evaluated with {FEW} test rows of a size above those of its training data",
+                got=options.choice(registry),
+                fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
+            )
+        return over_unseen(lines)
+
+    def frame(self, result: pl.DataFrame) -> pl.DataFrame:
+        """A line for each score. `unseen` lists the sizes, and `low` to `high` is the interval over seeds."""
+        return arrange(result, ["chance"], [*COUNTS])
+
+    def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+        """A table for each preset and structure."""
+        return [_table(group, interval) for group in result.partition_by(TABLE, maintain_order=True)]
+
+    def plot(self, result: pl.DataFrame, options: Options) -> Plot:
+        """A plot with a dot for each score."""
+        return dot_plot(self.tables(result, interval=options.interval))
+
+
+def _table(lines: pl.DataFrame, interval: bool) -> Table:
+    """The table of one preset and structure."""
+    columns = lines["column"].unique(maintain_order=True).to_list()
+    data: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for first in lines.unique("column", keep="first", maintain_order=True).iter_rows(named=True):
+        data.setdefault((first["sizes"], spans(first["unseen"])), []).append(first)
+    notes = []
+    for (sizes, others), firsts in data.items():
+        words = {size_words(first["task"], first["structure"])[0] for first in firsts}
+        of = ", ".join(first["column"] for first in firsts) if len(data) > 1 else ""
+        word = "/".join(sorted(words)) if len(words) < 3 else "size"
+        notes.append(f"Training data: {word} {sizes}; unseen: {others}{of and f' ({of})'}.")
+    foot, of_foot = baselines.rows(lines, columns)
+    rules = ["Each score is the mean over the unseen sizes, each with the same weight.", *of_foot]
+    return table("Beyond the sizes of training", lines, "column", columns, interval, notes=notes, rules=rules, foot=foot)

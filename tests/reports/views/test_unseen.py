@@ -1,0 +1,51 @@
+"""Means over the sizes beyond those of training, with chance, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ape_cli.core.errors import ApeError
+from ape_cli.reports.views import Options, unseen
+from ape_cli.runs.registry import Registry
+from tests.conftest import registry_of
+from tests.reports.views.test_by_size import put
+
+VIEW = unseen.Unseen()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Registry:
+    """Two tasks, whose training rows all have length 5."""
+    for task, chances in (("copy", {5: 1.0, 6: 0.5, 10: 0.25}), ("reverse", {5: 1.0, 6: 0.1, 10: 0.3})):
+        for seed, correct in ((1, 40), (2, 20)):
+            found = {f"far-{task}": {5: (40, 40), 6: (correct, 40), 10: (0, 400)}}
+            put(tmp_path, "rope", found, seed, chances=chances, task=task, name=task)
+    return registry_of(tmp_path)
+
+
+def test_each_size_counts_once_and_chance_is_a_mean_too(runs: Registry) -> None:
+    result = VIEW.read(runs, Options())
+    (table,) = VIEW.tables(result)
+    assert table.title == "Beyond the sizes of training, token accuracy"
+    assert table.columns == ["copy", "reverse"]
+    ((row, cells),) = table.rows
+    assert row == "rope"
+    assert [dict(cell.by_seed) for cell in cells] == [{1: 0.5, 2: 0.25}] * 2
+    assert list(table.foot) == [("chance", ["37.50", "20.00"])]
+    assert "Training data: length 5; unseen: 6, 10." in table.notes
+    assert VIEW.frame(result)["chance"].to_list() == [0.375, 0.2]
+
+
+def test_another_metric_has_its_own_chance(runs: Registry) -> None:
+    (table,) = VIEW.tables(VIEW.read(runs, Options(metric="exact_match")))
+    assert list(table.foot) == [("chance", ["18.75", "10.00"])]
+    (table,) = VIEW.tables(VIEW.read(runs, Options(metric="cross_entropy")))
+    assert list(table.foot) == []
+
+
+def test_without_sizes_beyond_training_it_says_how_to_get_them(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"far": {5: (40, 40)}}, task="copy", name="copy")
+    with pytest.raises(ApeError, match="no run was evaluated with 30 test rows of a size above"):
+        VIEW.read(registry_of(tmp_path), Options())
