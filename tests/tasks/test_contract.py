@@ -37,6 +37,7 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "indirect-indexing": [{"length_std": 0}, {"sizes": (4, 12, 40)}],
     "list-ops": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
     "list-ops-tree": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
+    "missing-duplicate": [{"sizes": "1-9"}],
     "tree-convert": [
         {"from": "infix", "to": "level", "depth_std": 0},
         {"from": "prefix", "to": "infix", "depth_std": 0, "branching": 4, "depth_mean": 3},
@@ -45,12 +46,15 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "tree-query": [{"by": by, **form} for by in ("path", "label") for form in ({"depth_std": 0}, {"sizes": (3, 5)})],
 }
 EXACT_ANSWERS = {
+    "bucket-sort",
     "flip-flop",
     "grid-copy",
     "grid-path",
     "indirect-indexing",
     "list-ops",
     "list-ops-tree",
+    "missing-duplicate",
+    "odds-first",
     "tree-convert",
 }
 FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
@@ -65,6 +69,7 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("group-word", {"group": "cyclic-7", "length_mean": 3}),
     ("indirect-indexing", {"length_mean": 4, "length_std": 0, "shift_max": 2, "vocabulary": 7}),
     ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
+    ("missing-duplicate", {"length_mean": 10, "length_std": 2}),
     ("modular", {"length_mean": 3}),
     ("modular", {"kind": "parity", "length_mean": 8, "length_std": 1}),
     ("quadtree-expand", {"depth_mean": 1, "depth_std": 0, "leaf": 1, "vocabulary": 6}),
@@ -132,6 +137,7 @@ CONTENT = {  # of 300 rows of each task with its default options
     "addition": 10983174745200583263,
     "associative-recall": 866976826819923068,
     "box-rotate": 7926938222603456109,
+    "bucket-sort": 8070451988871779556,
     "c3": 18324980110801109049,
     "copy": 321827099294659557,
     "flip-flop": 15131052842284637895,
@@ -144,7 +150,9 @@ CONTENT = {  # of 300 rows of each task with its default options
     "indirect-indexing": 11239810864266127189,
     "list-ops": 6350391455796799464,
     "list-ops-tree": 15818324727489800964,
+    "missing-duplicate": 2932400742650959791,
     "modular": 8848451230051884460,
+    "odds-first": 5605183461639901443,
     "quadtree-expand": 5702887068342417281,
     "repeat": 17826634924379691241,
     "reverse": 13276261065903850403,
