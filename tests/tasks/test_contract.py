@@ -37,6 +37,8 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "indirect-indexing": [{"length_std": 0}, {"sizes": (4, 12, 40)}],
     "list-ops": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
     "list-ops-tree": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
+    "binary-multiplication": [{"sizes": "1-9"}],
+    "compute-sqrt": [{"sizes": "1-9"}, {"length_mean": 4, "length_std": 0.7}],
     "missing-duplicate": [{"sizes": "1-9"}],
     "tree-convert": [
         {"from": "infix", "to": "level", "depth_std": 0},
@@ -47,6 +49,7 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
 }
 EXACT_ANSWERS = {
     "bucket-sort",
+    "compute-sqrt",
     "flip-flop",
     "grid-copy",
     "grid-path",
@@ -69,6 +72,9 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("group-word", {"group": "cyclic-7", "length_mean": 3}),
     ("indirect-indexing", {"length_mean": 4, "length_std": 0, "shift_max": 2, "vocabulary": 7}),
     ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
+    ("binary-addition", {"length_mean": 10, "length_std": 2}),
+    ("binary-multiplication", {"length_mean": 10, "length_std": 2}),
+    ("compute-sqrt", {"length_mean": 8, "length_std": 1}),
     ("missing-duplicate", {"length_mean": 10, "length_std": 2}),
     ("modular", {"length_mean": 3}),
     ("modular", {"kind": "parity", "length_mean": 8, "length_std": 1}),
@@ -136,9 +142,12 @@ def test_seeds_and_splits_share_nothing(name: str) -> None:
 CONTENT = {  # of 300 rows of each task with its default options
     "addition": 10983174745200583263,
     "associative-recall": 866976826819923068,
+    "binary-addition": 12169410566268729947,
+    "binary-multiplication": 6026855599314102761,
     "box-rotate": 7926938222603456109,
     "bucket-sort": 8070451988871779556,
     "c3": 18324980110801109049,
+    "compute-sqrt": 13165036019828774098,
     "copy": 321827099294659557,
     "flip-flop": 15131052842284637895,
     "forest-reverse": 8179426070083868875,
