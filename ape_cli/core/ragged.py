@@ -40,6 +40,15 @@ def indices_of(offsets: I64) -> I64:
     return ranges(0, offsets)
 
 
+def backwards(offsets: I64) -> I64:
+    """The flat indices of the values, each row from its end. int64 [R+1] -> int64 [T]
+
+    >>> backwards(np.array([0, 2, 5]))
+    array([1, 0, 4, 3, 2])
+    """
+    return np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(offsets[-1])
+
+
 def beside(*parts: tuple[I64, ...]) -> list[I64]:
     """The rows of several ragged arrays side by side: the offsets of the joined rows, and their values.
 

@@ -52,6 +52,8 @@ class Addition(Sized):
     The size of a source is the number of digits of the longer number. With `sizes`, both numbers have exactly that many
     digits.
 
+    In `binary-addition` of Deletang et al. 2023, the two numbers share a given length and may have leading zeros.
+
     Padding (`pad`) puts digits of equal place value at equal distances. With `index_hints`, the hint `#p` precedes the
     digit of place $p$. `random_start` shifts the hints of a row by a random amount that leaves enough hints for the
     sum.

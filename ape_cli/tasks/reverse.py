@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from ape_cli.core import ragged
 from ape_cli.tasks import Source, Tokens
 from ape_cli.tasks._words import Words
 
@@ -24,6 +23,4 @@ class Reverse(Words):
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: the word in reverse order."""
-        first, after = source.offsets[:-1], source.offsets[1:]
-        back = np.repeat(first + after - 1, np.diff(source.offsets)) - np.arange(source.symbol.size)
-        return Tokens(source.offsets, source.position, source.symbol[back])
+        return Tokens(source.offsets, source.position, source.symbol[ragged.backwards(source.offsets)])

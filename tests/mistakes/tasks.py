@@ -76,6 +76,44 @@ indirect indexing: shifts to the right alone
   IndirectIndexing.draw  tasks/test_indirect_indexing.py::test_questions_with_an_answer_are_equally_likely
   - rng.below(rng.child(key, 'side'), 2)
   + 0 * distance
+odds first: the even places first, as in the published program
+  OddsFirst.target  tasks/test_words.py::test_target_is_rederived
+  - odd = (np.diff(source.offsets)[row] + 1) // 2
+  - place = 2 * source.position - np.where(source.position < odd, 0, 2 * odd - 1)
+  + even = np.diff(source.offsets)[row] // 2
+  + place = 2 * source.position + np.where(source.position < even, 1, -2 * even)
+bucket sort: rows sorted together
+  BucketSort.target  tasks/test_words.py::test_target_is_rederived
+  - np.sort(ragged.rows_of(source.offsets) * ids + source.symbol)
+  + np.sort(0 * ragged.rows_of(source.offsets) * ids + source.symbol)
+missing duplicate: no gap in the second copy
+  MissingDuplicate.draw  tasks/test_missing_duplicate.py::test_gaps_and_bits_are_uniform
+  - rng.below(rng.child(key, 'gap'), size // 2 * 2)
+  + rng.below(rng.child(key, 'gap'), size // 2)
+missing duplicate: the other copy looked for from the end of an odd length
+  MissingDuplicate.target  tasks/test_missing_duplicate.py::test_target_is_rederived
+  - half = np.diff(source.offsets)[row] // 2
+  + half = (np.diff(source.offsets)[row] + 1) // 2
+binary numbers: a number of 0 that is not drawn again
+  positive  tasks/test_binary.py::test_target_is_rederived
+  - pending = pending[np.add.reduceat(bit[at], cut[:-1]) == 0]
+  + pending = pending[:0]
+binary numbers: short sources that leave out 0
+  BinaryOperation.draw  tasks/test_binary.py::test_signs_and_numbers_are_uniform
+  - symbol[flipped] = 2 * FIRST_SYMBOL + 1 - symbol[flipped]
+  + symbol[flipped] += 0
+binary numbers: a pair in two splits, with its numbers exchanged
+  BinaryOperation.identity  tasks/test_binary.py::test_a_pair_of_numbers_is_in_one_split
+  - ragged.indices_of(offsets)[ones]
+  + ragged.indices_of(source.offsets)[np.flatnonzero(source.symbol == FIRST_SYMBOL + 1)]
+binary multiplication: the answer 0 to a source of length 1
+  BinaryMultiplication.target  tasks/test_binary.py::test_target_is_rederived
+  - np.minimum(np.diff(source.offsets) - 1, 1)
+  + 1
+square root: roots without leading zeros
+  ComputeSqrt.target  tasks/test_binary.py::test_target_is_rederived
+  - (np.diff(source.offsets) + 1) // 2
+  + 1
 a sum in two splits, with its numbers exchanged
   Task.sample_for_split  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
   - _split_of(self.identity(part))
