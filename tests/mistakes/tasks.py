@@ -18,9 +18,21 @@ permutations composed like functions, the right one first
   - images[:, images].swapaxes(0, 1)
   + images[:, images]
 differences of an expression with their sides exchanged
-  _evaluate  tasks/test_modular.py::test_values_are_rederived
+  evaluate  tasks/test_modular.py::test_values_are_rederived
   - [x + y, x - y, x * y]
   + [x + y, y - x, x * y]
+expressions: unary signs that are ignored
+  evaluate  tasks/test_modular.py::test_published_forms_are_rederived
+  - -symbol % modulus
+  + symbol % modulus
+expressions: the left part has the larger share
+  random_expressions  tasks/test_modular.py::test_published_forms_are_drawn_as_published
+  - rng.below(word, (length - 5) // step + 1)
+  + (length - 5) // step - rng.below(word, (length - 5) // step + 1) // 2
+modular arithmetic without precedence of products
+  _simple  tasks/test_modular.py::test_published_forms_are_rederived
+  - np.flatnonzero(sign != TIMES)
+  + np.arange(sign.size)
 parity of zeros in place of ones
   Modular.target  tasks/test_modular.py::test_parity_is_rederived
   - np.bitwise_xor.reduceat(symbol, source.offsets[:-1])

@@ -37,6 +37,11 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "indirect-indexing": [{"length_std": 0}, {"sizes": (4, 12, 40)}],
     "list-ops": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
     "list-ops-tree": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
+    "modular": [
+        {"kind": "simple", "length_std": 0.6},
+        {"kind": "simple", "sizes": (2, 7, 20)},
+        {"kind": "brackets", "sizes": (2, 7, 20)},
+    ],
     "tree-convert": [
         {"from": "infix", "to": "level", "depth_std": 0},
         {"from": "prefix", "to": "infix", "depth_std": 0, "branching": 4, "depth_mean": 3},
@@ -67,6 +72,8 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
     ("modular", {"length_mean": 3}),
     ("modular", {"kind": "parity", "length_mean": 8, "length_std": 1}),
+    ("modular", {"kind": "simple", "length_mean": 5}),
+    ("modular", {"kind": "brackets", "length_mean": 7}),
     ("quadtree-expand", {"depth_mean": 1, "depth_std": 0, "leaf": 1, "vocabulary": 6}),
     ("tree-query", {"by": "path"}),
     ("tree-query", {"by": "label"}),
