@@ -68,6 +68,10 @@ associative recall: gaps that grow with the power law
   AssociativeRecall._spread  tasks/test_associative_recall.py::test_gaps_follow_the_power_law
   - self.gap_power - 1.0
   + 1.0 - self.gap_power
+even pairs: the first two bits compared
+  EvenPairs.target  tasks/test_even_pairs.py::test_target_is_rederived
+  - source.symbol[last]
+  + source.symbol[np.minimum(first + 1, last)]
 flip-flop: what is ignored is stored
   FlipFlop.target  tasks/test_flip_flop.py::test_target_is_rederived
   - source.symbol == _WRITE

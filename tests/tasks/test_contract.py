@@ -50,6 +50,7 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "tree-query": [{"by": by, **form} for by in ("path", "label") for form in ({"depth_std": 0}, {"sizes": (3, 5)})],
 }
 EXACT_ANSWERS = {
+    "even-pairs",
     "flip-flop",
     "grid-copy",
     "grid-path",
@@ -63,6 +64,7 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("copy", {"length_mean": 6, "vocabulary": 2}),
     ("associative-recall", {"pairs": 3, "keys": 6, "values": 6}),
     ("box-rotate", {"side_mean": 2, "side_std": 0, "vocabulary": 2}),
+    ("even-pairs", {"length_mean": 8, "length_std": 1}),
     ("flip-flop", {"length_mean": 8, "length_std": 1}),
     ("forest-reverse", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("forest-rotate", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
@@ -141,6 +143,7 @@ CONTENT = {  # of 300 rows of each task with its default options
     "box-rotate": 7926938222603456109,
     "c3": 18324980110801109049,
     "copy": 321827099294659557,
+    "even-pairs": 5379991714760229526,
     "flip-flop": 15131052842284637895,
     "forest-reverse": 8179426070083868875,
     "forest-rotate": 452515723555154722,
