@@ -92,6 +92,14 @@ indirect indexing: shifts to the right alone
   IndirectIndexing.draw  tasks/test_indirect_indexing.py::test_questions_with_an_answer_are_equally_likely
   - rng.below(rng.child(key, 'side'), 2)
   + 0 * distance
+stack manipulation: the stack from bottom to top
+  StackManipulation.target  tasks/test_stack_manipulation.py::test_target_is_rederived
+  - bit[:, ::-1][kept[:, ::-1]]
+  + bit[kept]
+stack manipulation: bits that are removed and pushed again at the same height
+  StackManipulation.target  tasks/test_stack_manipulation.py::test_target_is_rederived
+  - np.minimum.accumulate(height[:, ::-1], axis=1)[:, ::-1]
+  + np.minimum(height, height[:, -1:])
 a sum in two splits, with its numbers exchanged
   Task.sample_for_split  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
   - _split_of(self.identity(part))
