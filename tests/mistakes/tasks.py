@@ -17,6 +17,10 @@ permutations composed like functions, the right one first
   _of_permutations  tasks/test_group_word.py::test_target_is_rederived
   - images[:, images].swapaxes(0, 1)
   + images[:, images]
+words over the first elements of a group instead of its generators
+  GroupWord.draw  tasks/test_group_word.py::test_cycle_navigation_is_the_published_one
+  - self.drawn[word.symbol - FIRST_SYMBOL]
+  + word.symbol - FIRST_SYMBOL
 differences of an expression with their sides exchanged
   evaluate  tasks/test_modular.py::test_values_are_rederived
   - [x + y, x - y, x * y]

@@ -72,6 +72,7 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("forest-rotate", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("grid-path", {"side_mean": 5, "side_std": 1}),
     ("group-word", {"group": "cyclic-7", "length_mean": 3}),
+    ("group-word", {"group": "cyclic-5", "length_mean": 5, "generators": "0,1,4"}),
     ("indirect-indexing", {"length_mean": 4, "length_std": 0, "shift_max": 2, "vocabulary": 7}),
     ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
     ("modular", {"length_mean": 3}),
@@ -112,6 +113,9 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("modular", {"kind": "parity", "modulus": 5}, "parity has the modulus 2"),
     ("group-word", {"group": "alternating-7"}, "alternating-3 to alternating-6"),
     ("group-word", {"group": "cyclic-5", "sha256": "0"}, "only a group in a file has a digest"),
+    ("group-word", {"group": "cyclic-5", "generators": "0,-1"}, r"unknown generator\n.*'-1'\n.*0, 1, 2, 3, 4"),
+    ("group-word", {"group": "symmetric-3", "generators": "(0 1), (2 0 1)"}, r"did you mean '\(0 [12]"),
+    ("group-word", {"group": "cyclic-5", "generators": "1,4,1"}, "a generator is given twice"),
 ]
 
 
@@ -287,6 +291,7 @@ def test_the_form_of_a_dataset_is_named_in_tables() -> None:
         ("tree-copy", {"branching": 3, "binarise": True}, "branching 3, binarised"),
         ("addition", {"reverse": True, "base": 2, "digits_mean": 9}, "base 2, reverse"),
         ("group-word", {"group": "cyclic-60", "answers": "prefixes"}, "group cyclic-60, answers prefixes"),
+        ("group-word", {"group": "cyclic-5", "generators": "0,1,4"}, "group cyclic-5, generators 0,1,4"),
     ]:
         task = tasks.make(name, **options)
         assert type(task).form(task.parameters) == expected
