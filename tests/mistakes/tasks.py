@@ -96,6 +96,14 @@ indirect indexing: shifts to the right alone
   IndirectIndexing.draw  tasks/test_indirect_indexing.py::test_questions_with_an_answer_are_equally_likely
   - rng.below(rng.child(key, 'side'), 2)
   + 0 * distance
+solve equation: solutions of the wrong sign where x is subtracted
+  SolveEquation.target  tasks/test_solve_equation.py::test_target_is_rederived
+  - (symbol[source.offsets[row + 1] - 1] - zero) * (one - zero) % self.modulus
+  + (symbol[source.offsets[row + 1] - 1] - zero) % self.modulus
+solve equation: places after the last digit that take the last digit
+  SolveEquation.draw  tasks/test_solve_equation.py::test_equations_are_drawn_as_published
+  - np.where(after < cut[1:], after, first)
+  + np.where(after < cut[1:], after, digit[np.searchsorted(digit, cut[1:]) - 1])
 stack manipulation: the stack from bottom to top
   StackManipulation.target  tasks/test_stack_manipulation.py::test_target_is_rederived
   - bit[:, ::-1][kept[:, ::-1]]

@@ -42,6 +42,7 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
         {"kind": "simple", "sizes": (2, 7, 20)},
         {"kind": "brackets", "sizes": (2, 7, 20)},
     ],
+    "solve-equation": [{"sizes": (3, 9, 40)}],
     "stack-manipulation": [{"length_std": 0}, {"sizes": (5, 12, 40)}],
     "tree-convert": [
         {"from": "infix", "to": "level", "depth_std": 0},
@@ -58,6 +59,7 @@ EXACT_ANSWERS = {
     "indirect-indexing",
     "list-ops",
     "list-ops-tree",
+    "solve-equation",
     "stack-manipulation",
     "tree-convert",
 }
@@ -80,6 +82,7 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("modular", {"kind": "simple", "length_mean": 5}),
     ("modular", {"kind": "brackets", "length_mean": 7}),
     ("quadtree-expand", {"depth_mean": 1, "depth_std": 0, "leaf": 1, "vocabulary": 6}),
+    ("solve-equation", {"length_mean": 9}),
     ("stack-manipulation", {"length_mean": 6}),
     ("tree-query", {"by": "path"}),
     ("tree-query", {"by": "label"}),
@@ -166,6 +169,7 @@ CONTENT = {  # of 300 rows of each task with its default options
     "repeat": 17826634924379691241,
     "reverse": 13276261065903850403,
     "ring-shift": 6216111345813991611,
+    "solve-equation": 2330157599988495234,
     "stack-manipulation": 16772210673889891922,
     "tree-convert": 18011449379966888575,
     "tree-copy": 15954710358357394555,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import check_uniform, make, names_of, rows, source_of
+from tests.tasks.contract import ROWS, check_uniform, make, names_of, rows, source_of
 
 
 def value(node: ast.expr) -> int:
@@ -93,26 +94,26 @@ def published_parts(text: str) -> list[tuple[str, str, str]]:
         assert re.fullmatch(r"\d|-\d|\(\d\)|\(-\d\)", text)
         return []
     assert text[0] + text[-1] == "()"
-    depth = [text[: i + 1].count("(") - text[: i + 1].count(")") for i in range(len(text))]
+    depth = [*itertools.accumulate((name == "(") - (name == ")") for name in text)]
     outer = [i for i in range(2, len(text)) if depth[i] == 1 and text[i] in "+-*" and text[i - 1] in "0123456789)"]
     assert len(outer) == 1
     left, sign, right = text[1 : outer[0]], text[outer[0]], text[outer[0] + 1 : -1]
     return [(left, sign, right), *published_parts(left), *published_parts(right)]
 
 
-@pytest.mark.parametrize("options", [{"kind": "brackets"}, {"kind": "simple"}, {"kind": "brackets", "modulus": 2}])
-def test_published_forms_are_rederived(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("kind", "split"), [(k, s) for k in ("simple", "brackets") for s in SPLITS])
+def test_published_forms_are_rederived(kind: str, split: str) -> None:
     """Every length has its grammar, and Python's parser gives the value."""
-    for split in SPLITS:
-        for row in rows("modular", split=split, sizes="1-40,99,500", **options)[1]:
+    for modulus, count in ((5, ROWS), (2, 42)):
+        for row in rows("modular", split=split, count=count, kind=kind, modulus=modulus, sizes="1-40,99,500")[1]:
             text, size = "".join(row["source"]), row["size"]
-            if options["kind"] == "simple":
+            if kind == "simple":
                 assert re.fullmatch(r"\d([-+*]\d)*", text)
                 assert len(text) == (size if size % 2 else size - 1)
             else:
                 published_parts(text)
                 assert len(text) == size
-            assert row["target"] == [str(value(parsed(text)) % options.get("modulus", 5))]
+            assert row["target"] == [str(value(parsed(text)) % modulus)]
 
 
 def test_published_forms_by_hand() -> None:
