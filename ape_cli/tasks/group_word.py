@@ -4,6 +4,11 @@ The model has to track a state: the product so far. Its difficulty depends on th
 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749). For a group that is not solvable, such as `alternating-5`,
 no transformer of fixed depth can solve the task at every length, unless TC0 = NC1.
 
+With `group=cyclic-5 answers=product generators=0,1,4` it is the task "cycle navigation" of Deletang et al. 2023
+(arXiv:2207.02098): a walk on a circle of five states, with steps of 0, 1 and -1, which is the element `4`. There,
+lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in evaluation. At lengths 1 to 40, 21% of the
+walks end where they began.
+
 Groups are multiplication tables: named families, or tables in files. Products are read from left to right. The product
 of permutations p and q first applies p, then q.
 
@@ -35,14 +40,14 @@ import itertools
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL
 from ape_cli.storage import files
@@ -206,7 +211,7 @@ def check_laws(group: Group) -> None:
 class GroupWord(Sequences):
     """Multiply the elements of a word, from left to right.
 
-    The elements are drawn uniformly. `answers` selects the target:
+    The elements are drawn uniformly from `generators`, or from the whole group. `answers` selects the target:
 
     - `tags`: the product of each prefix, as a tag of its last symbol. Tag $i$ is the product of the source symbols
       $0..i$. The decoder reads the source and never an earlier answer. This is the state tracking of Merrill et al.
@@ -218,7 +223,8 @@ class GroupWord(Sequences):
     manifest stores the name of the file and the digest of the table. With `sha256`, a file with a different table is
     refused.
 
-    Raises `UsageError` if an option is out of range, and `DataError` if the file does not contain the table of a group.
+    Raises `UsageError` if an option is out of range or a generator is not in the group, and `DataError` if the file
+    does not contain the table of a group.
 
     >>> task = GroupWord(group="symmetric-3", length_mean=4, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -229,9 +235,12 @@ class GroupWord(Sequences):
     """
 
     answer_options = ("group", "sha256", "answers")
-    form_options = ("group", "answers")
+    form_options = ("group", "answers", "generators")
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
-    source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
+    source = (
+        "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749; "
+        "cycle navigation: Deletang et al. 2023, arXiv:2207.02098"
+    )
     preset_options: ClassVar = {
         "small": {"length_mean": 8.0, "length_std": 1.0},  # what 800 steps can learn of the smallest groups
         "tiny": {"group": "symmetric-3"},
@@ -240,6 +249,7 @@ class GroupWord(Sequences):
     group: str = option("alternating-5", "cyclic-N, dihedral-N, symmetric-N, alternating-N, or a table in a file.")
     answers: str = option("tags", "Target: tags, prefixes or product.", among=("tags", "prefixes", "product"))
     sha256: str | None = option(None, "Expected SHA-256 of the group's table, if it is in a file.", late=True)
+    generators: str | None = option(None, "Elements of words, such as 0,1,4; all if not given.", late=True)
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
@@ -248,8 +258,8 @@ class GroupWord(Sequences):
             named(self.group)
             if self.sha256 is not None:
                 raise UsageError("only a group in a file has a digest", got=self.group, fix="leave sha256 out")
-        elif self.sha256 is None:
-            _ = self.elements
+        if self.sha256 is None and (is_file(self.group) or self.generators is not None):
+            _ = self.drawn
 
     @cached_property
     def elements(self) -> Group:
@@ -261,6 +271,17 @@ class GroupWord(Sequences):
             allowed = f"sha256 {self.sha256}"
             raise DataError(f"{self.group} has another table", got=f"sha256 {group.sha256}", allowed=allowed)
         return group
+
+    @cached_property
+    def drawn(self) -> I64:
+        """The elements that words are drawn from. Raises `UsageError` if one is not in the group, or is given twice."""
+        names = self.elements.names
+        if self.generators is None:
+            return np.arange(len(names))
+        given = [pick("generator", name.strip(), names) for name in self.generators.split(",")]
+        if len(set(given)) < len(given):
+            raise UsageError("a generator is given twice", got=self.generators, fix="give each element once")
+        return np.array([names.index(name) for name in given])
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -283,7 +304,8 @@ class GroupWord(Sequences):
 
     def draw(self, key: U64) -> Source:
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
-        return random_words(key, self.length_mean, self.length_std, len(self.elements.names))
+        word = random_words(key, self.length_mean, self.length_std, self.drawn.size)
+        return replace(word, symbol=FIRST_SYMBOL + self.drawn[word.symbol - FIRST_SYMBOL])
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: the products of all prefixes, or of the last one."""

@@ -1,11 +1,14 @@
 """The task `modular`: the parity of a bit string, or the value of an expression modulo n.
 
-Source: the tasks "parity check" and "modular arithmetic with brackets" of Deletang et al. 2023, "Neural Networks and
-the Chomsky Hierarchy" (arXiv:2207.02098). The first language is regular; the second is context-free.
+Source: the tasks "parity check", "modular arithmetic (simple)" and "modular arithmetic with brackets" of Deletang et
+al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098). The first two languages are regular; the third
+is context-free. In the source, lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in evaluation.
 
-Deviations: every operation is bracketed, there are no unary signs, and lengths are drawn from a normal distribution.
+Deviations: `kind=arithmetic` is our form of the task with brackets. Its sizes are numbers of digits, no digit has a
+sign or brackets of its own, and the place of the outermost operator is uniform over digits instead of tokens.
+`kind=brackets` is the published form. Lengths are drawn from a normal distribution by default.
 
-Shapes: R rows, T tokens in all, P open parts of all expressions.
+Shapes: R rows, T tokens in all, D digits in all.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._expressions import MINUS, PLUS, SIGNS, TIMES, evaluate, random_expressions
 from ape_cli.tasks._words import Sequences, random_words
 
-_SIGNS = ["+", "-", "*", "(", ")"]  # their ids follow those of the digits, in this order
-PLUS, MINUS, TIMES, OPEN, CLOSE = range(5)
+_KINDS = ("arithmetic", "parity", "simple", "brackets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,12 @@ class Modular(Sequences):
       of the outermost operator is drawn uniformly from $1..m-1$, and likewise for each operation inside it. Values are
       not uniform, because products with 0 are 0: modulo 5, 31% of them are 0, and 44% at preset `small`.
     - `kind=parity`: the source is a string of bits. The target is `1` if the number of ones is odd, else `0`.
+    - `kind=simple`: the source alternates digits and `+`, `-` and `*`, drawn uniformly. The target is its value, and
+      `*` binds more strongly than `+` and `-`. The size is the length asked for: an even one gives one token less, as
+      in the published program. At length 5, 23% of the values are 0; at lengths 1 to 40, 21% on average.
+    - `kind=brackets`: one to four tokens are `d`, `-d`, `(d)` or `(-d)` with a digit d. A longer expression is `(x+y)`,
+      `(x-y)` or `(x*y)`. The length of x is drawn uniformly from 1 to the length minus 4, and likewise inside it. The
+      size is the length in tokens. At lengths 1 to 40, 27% of the values are 0, and 30% at length 100.
 
     Raises `UsageError` if an option is out of range, or if a modulus is given for parity.
 
@@ -49,16 +58,16 @@ class Modular(Sequences):
     form_options = ("kind", "modulus")
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-    size_words = ("digits", "digits or bits of the source")
+    size_words = ("size", "digits or tokens of the source")
     preset_options: ClassVar = {
         "small": {"length_mean": 5.0, "length_std": 0.5, "modulus": 3},
         "tiny": {"length_mean": 3.0, "length_std": 0.5},
     }
 
-    length_mean: float = option(40.0, "Mean number of bits, or of digits in an expression.")
+    length_mean: float = option(40.0, "Mean length in tokens; for arithmetic, mean number of digits.")
     length_std: float = option(4.0, "Standard deviation of the length.")
-    problem: str = option("arithmetic", "Problem: arithmetic or parity.", name="kind", among=("arithmetic", "parity"))
-    modulus: int = option(5, "Modulus of arithmetic.", between=(2, 1000))
+    problem: str = option("arithmetic", "Problem: arithmetic, parity, simple or brackets.", name="kind", among=_KINDS)
+    modulus: int = option(5, "Modulus of expressions.", between=(2, 1000))
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
@@ -70,41 +79,34 @@ class Modular(Sequences):
     @property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them. Parity has no modulus."""
-        return {k: v for k, v in super().parameters.items() if k != "modulus" or self.problem == "arithmetic"}
+        return {k: v for k, v in super().parameters.items() if k != "modulus" or self.problem != "parity"}
 
     @property
     def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest length of the options, and a reason for the largest."""
-        return (1, 60_000, "") if self.problem == "parity" else (1, 10_000, " (digits of an expression)")
+        """The smallest and the largest size of the options, and a reason for the largest."""
+        return (1, 10_000, " (digits of an expression)") if self.problem == "arithmetic" else (1, 60_000, "")
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the bits, or the digits and then the signs."""
-        return ["0", "1"] if self.problem == "parity" else [*map(str, range(self.modulus)), *_SIGNS]
+        if self.problem == "parity":
+            return ["0", "1"]
+        return [*map(str, range(self.modulus)), *(SIGNS[:3] if self.problem == "simple" else SIGNS)]
 
     def draw(self, key: U64) -> Source:
         """Draw one bit string or expression for each key. uint64 [R] -> `Source` of R rows"""
         if self.problem == "parity":
             return random_words(key, self.length_mean, self.length_std, 2)
-        digits = self.draw_sizes(key)
-        offsets = ragged.offsets_of(4 * digits - 3)
-        symbol = np.empty(offsets[-1], dtype=np.int64)
-        # The open parts of all expressions: where each begins, its number of digits, and the key of its row.
-        begin, count, stream = offsets[:-1], digits, rng.child(key, "symbols")
-        offset = np.zeros_like(begin)  # of the beginning in its own expression, the address of random numbers
-        while begin.size:
-            word = rng.bits(stream, offset)
-            whole = count == 1
-            symbol[begin[whole]] = rng.below(word[whole], self.modulus)
-            begin, count, stream, offset, word = (x[~whole] for x in (begin, count, stream, offset, word))
-            left = 1 + rng.below(word, count - 1)
-            sign = begin + 4 * left - 2  # the place of the operator, after a bracket and 4 * left - 3 tokens
-            end = begin + 4 * count - 4
-            symbol[begin], symbol[end] = self.modulus + OPEN, self.modulus + CLOSE
-            symbol[sign] = self.modulus + rng.below(rng.bits(word, np.array(1)), 3)
-            begin, count = np.concatenate([begin + 1, sign + 1]), np.concatenate([left, count - left])
-            offset = np.concatenate([offset + 1, offset + 4 * left - 1])
-            stream = np.concatenate([stream, stream])
-        return Source(offsets, ragged.indices_of(offsets), FIRST_SYMBOL + symbol, digits)
+        size, stream = self.draw_sizes(key), rng.child(key, "symbols")
+        if self.problem == "simple":
+            offsets = ragged.offsets_of(size - 1 + size % 2)
+            index = ragged.indices_of(offsets)
+            word = rng.bits(np.repeat(stream, np.diff(offsets)), index)
+            symbol = np.where(index % 2, self.modulus + rng.below(word, 3), rng.below(word, self.modulus))
+        elif self.problem == "arithmetic":
+            offsets, symbol = random_expressions(stream, 4 * size - 3, self.modulus, step=4)
+        else:
+            offsets, symbol = random_expressions(stream, size, self.modulus)
+        return Source(offsets, ragged.indices_of(offsets), FIRST_SYMBOL + symbol, size)
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: its parity, or its value modulo n."""
@@ -112,22 +114,30 @@ class Modular(Sequences):
         if self.problem == "parity":
             value = np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
         else:
-            value = _evaluate(symbol, self.modulus)
+            value = (_simple if self.problem == "simple" else evaluate)(source.offsets, symbol, self.modulus)
         return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
 
     def expected_tokens(self) -> float:
-        """The mean number of symbols: of m bits it is m, and of an expression of m digits 4m - 3."""
-        return self.length_mean if self.problem == "parity" else 4 * self.length_mean - 3
+        """The mean number of symbols: 4m - 3 of m digits, one less than an even length of `simple`, else the size."""
+        if self.problem == "simple":
+            return self.expected(lambda size: size - 1 + size % 2)
+        return 4 * self.length_mean - 3 if self.problem == "arithmetic" else self.length_mean
 
 
-def _evaluate(symbol: I64, modulus: int) -> I64:
-    """The values of expressions in which every operation has brackets. int64 [T] -> int64 [R]
+def _simple(offsets: I64, symbol: I64, modulus: int) -> I64:
+    """The values of expressions without brackets. int64 [R+1], int64 [T] -> int64 [R]
 
-    `symbol` has 0..n-1 for digits, then n + `PLUS` and so on. In each round, every operation on two digits is replaced
-    by its value: no other part of an expression has brackets around three symbols.
+    Each term is a product; a minus before it belongs to its first digit.
     """
-    while (opening := np.flatnonzero((symbol[:-4] == modulus + OPEN) & (symbol[4:] == modulus + CLOSE))).size:
-        x, sign, y = (symbol[opening + offset] for offset in (1, 2, 3))
-        symbol[opening] = np.choose(sign - modulus, [x + y, x - y, x * y]) % modulus
-        symbol = np.delete(symbol, (opening[:, None] + np.arange(1, 5)).ravel())
-    return symbol
+    is_digit = ragged.indices_of(offsets) % 2 == 0
+    sign = np.roll(symbol, 1)
+    sign[offsets[:-1]] = modulus + PLUS
+    sign, digit = sign[is_digit] - modulus, symbol[is_digit]  # [D]
+    digit = np.where(sign == MINUS, -digit, digit)
+    first = np.flatnonzero(sign != TIMES)  # of each term
+    count, product = np.diff(np.append(first, digit.size)), digit[first]
+    for index in range(1, int(count.max(initial=1))):
+        more = np.flatnonzero(count > index)
+        product[more] = product[more] * digit[first[more] + index] % modulus
+    begin = ragged.offsets_of((np.diff(offsets) + 1) // 2)[:-1]
+    return np.add.reduceat(product, np.searchsorted(first, begin)) % modulus

@@ -17,10 +17,26 @@ permutations composed like functions, the right one first
   _of_permutations  tasks/test_group_word.py::test_target_is_rederived
   - images[:, images].swapaxes(0, 1)
   + images[:, images]
+words over the first elements of a group instead of its generators
+  GroupWord.draw  tasks/test_group_word.py::test_cycle_navigation_is_the_published_one
+  - self.drawn[word.symbol - FIRST_SYMBOL]
+  + word.symbol - FIRST_SYMBOL
 differences of an expression with their sides exchanged
-  _evaluate  tasks/test_modular.py::test_values_are_rederived
+  evaluate  tasks/test_modular.py::test_values_are_rederived
   - [x + y, x - y, x * y]
   + [x + y, y - x, x * y]
+expressions: unary signs that are ignored
+  evaluate  tasks/test_modular.py::test_published_forms_are_rederived
+  - -symbol % modulus
+  + symbol % modulus
+expressions: the left part has the larger share
+  random_expressions  tasks/test_modular.py::test_published_forms_are_drawn_as_published
+  - rng.below(word, (length - 5) // step + 1)
+  + (length - 5) // step - rng.below(word, (length - 5) // step + 1) // 2
+modular arithmetic without precedence of products
+  _simple  tasks/test_modular.py::test_published_forms_are_rederived
+  - np.flatnonzero(sign != TIMES)
+  + np.arange(sign.size)
 parity of zeros in place of ones
   Modular.target  tasks/test_modular.py::test_parity_is_rederived
   - np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
@@ -56,6 +72,10 @@ associative recall: gaps that grow with the power law
   AssociativeRecall._spread  tasks/test_associative_recall.py::test_gaps_follow_the_power_law
   - self.gap_power - 1.0
   + 1.0 - self.gap_power
+even pairs: the first two bits compared
+  EvenPairs.target  tasks/test_even_pairs.py::test_target_is_rederived
+  - source.symbol[last]
+  + source.symbol[np.minimum(first + 1, last)]
 flip-flop: what is ignored is stored
   FlipFlop.target  tasks/test_flip_flop.py::test_target_is_rederived
   - source.symbol == _WRITE
@@ -114,6 +134,22 @@ square root: roots without leading zeros
   ComputeSqrt.target  tasks/test_binary.py::test_target_is_rederived
   - (np.diff(source.offsets) + 1) // 2
   + 1
+solve equation: solutions of the wrong sign where x is subtracted
+  SolveEquation.target  tasks/test_solve_equation.py::test_target_is_rederived
+  - (symbol[source.offsets[row + 1] - 1] - zero) * (one - zero) % self.modulus
+  + (symbol[source.offsets[row + 1] - 1] - zero) % self.modulus
+solve equation: places after the last digit that take the last digit
+  SolveEquation.draw  tasks/test_solve_equation.py::test_equations_are_drawn_as_published
+  - np.where(after < cut[1:], after, first)
+  + np.where(after < cut[1:], after, digit[np.searchsorted(digit, cut[1:]) - 1])
+stack manipulation: the stack from bottom to top
+  StackManipulation.target  tasks/test_stack_manipulation.py::test_target_is_rederived
+  - bit[:, ::-1][kept[:, ::-1]]
+  + bit[kept]
+stack manipulation: bits that are removed and pushed again at the same height
+  StackManipulation.target  tasks/test_stack_manipulation.py::test_target_is_rederived
+  - np.minimum.accumulate(height[:, ::-1], axis=1)[:, ::-1]
+  + np.minimum(height, height[:, -1:])
 a sum in two splits, with its numbers exchanged
   Task.sample_for_split  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
   - _split_of(self.identity(part))

@@ -40,6 +40,13 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
     "binary-multiplication": [{"sizes": "1-9"}],
     "compute-sqrt": [{"sizes": "1-9"}, {"length_mean": 4, "length_std": 0.7}],
     "missing-duplicate": [{"sizes": "1-9"}],
+    "modular": [
+        {"kind": "simple", "length_std": 0.6},
+        {"kind": "simple", "sizes": (2, 7, 20)},
+        {"kind": "brackets", "sizes": (2, 7, 20)},
+    ],
+    "solve-equation": [{"sizes": (3, 9, 40)}],
+    "stack-manipulation": [{"length_std": 0}, {"sizes": (5, 12, 40)}],
     "tree-convert": [
         {"from": "infix", "to": "level", "depth_std": 0},
         {"from": "prefix", "to": "infix", "depth_std": 0, "branching": 4, "depth_mean": 3},
@@ -50,6 +57,7 @@ MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are c
 EXACT_ANSWERS = {
     "bucket-sort",
     "compute-sqrt",
+    "even-pairs",
     "flip-flop",
     "grid-copy",
     "grid-path",
@@ -58,6 +66,8 @@ EXACT_ANSWERS = {
     "list-ops-tree",
     "missing-duplicate",
     "odds-first",
+    "solve-equation",
+    "stack-manipulation",
     "tree-convert",
 }
 FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
@@ -65,11 +75,13 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("copy", {"length_mean": 6, "vocabulary": 2}),
     ("associative-recall", {"pairs": 3, "keys": 6, "values": 6}),
     ("box-rotate", {"side_mean": 2, "side_std": 0, "vocabulary": 2}),
+    ("even-pairs", {"length_mean": 8, "length_std": 1}),
     ("flip-flop", {"length_mean": 8, "length_std": 1}),
     ("forest-reverse", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("forest-rotate", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("grid-path", {"side_mean": 5, "side_std": 1}),
     ("group-word", {"group": "cyclic-7", "length_mean": 3}),
+    ("group-word", {"group": "cyclic-5", "length_mean": 5, "generators": "0,1,4"}),
     ("indirect-indexing", {"length_mean": 4, "length_std": 0, "shift_max": 2, "vocabulary": 7}),
     ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
     ("binary-addition", {"length_mean": 10, "length_std": 2}),
@@ -78,7 +90,11 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("missing-duplicate", {"length_mean": 10, "length_std": 2}),
     ("modular", {"length_mean": 3}),
     ("modular", {"kind": "parity", "length_mean": 8, "length_std": 1}),
+    ("modular", {"kind": "simple", "length_mean": 5}),
+    ("modular", {"kind": "brackets", "length_mean": 7}),
     ("quadtree-expand", {"depth_mean": 1, "depth_std": 0, "leaf": 1, "vocabulary": 6}),
+    ("solve-equation", {"length_mean": 9}),
+    ("stack-manipulation", {"length_mean": 6}),
     ("tree-query", {"by": "path"}),
     ("tree-query", {"by": "label"}),
     ("word-grid-rotate", {"side_mean": 2, "side_std": 0, "word_mean": 1.5, "word_std": 0.5, "vocabulary": 2}),
@@ -111,6 +127,9 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("modular", {"kind": "parity", "modulus": 5}, "parity has the modulus 2"),
     ("group-word", {"group": "alternating-7"}, "alternating-3 to alternating-6"),
     ("group-word", {"group": "cyclic-5", "sha256": "0"}, "only a group in a file has a digest"),
+    ("group-word", {"group": "cyclic-5", "generators": "0,-1"}, r"unknown generator\n.*'-1'\n.*0, 1, 2, 3, 4"),
+    ("group-word", {"group": "symmetric-3", "generators": "(0 1), (2 0 1)"}, r"did you mean '\(0 [12]"),
+    ("group-word", {"group": "cyclic-5", "generators": "1,4,1"}, "a generator is given twice"),
 ]
 
 
@@ -149,6 +168,7 @@ CONTENT = {  # of 300 rows of each task with its default options
     "c3": 18324980110801109049,
     "compute-sqrt": 13165036019828774098,
     "copy": 321827099294659557,
+    "even-pairs": 5379991714760229526,
     "flip-flop": 15131052842284637895,
     "forest-reverse": 8179426070083868875,
     "forest-rotate": 452515723555154722,
@@ -166,6 +186,8 @@ CONTENT = {  # of 300 rows of each task with its default options
     "repeat": 17826634924379691241,
     "reverse": 13276261065903850403,
     "ring-shift": 6216111345813991611,
+    "solve-equation": 2330157599988495234,
+    "stack-manipulation": 16772210673889891922,
     "tree-convert": 18011449379966888575,
     "tree-copy": 15954710358357394555,
     "tree-ops": 14123020517735774183,
@@ -290,6 +312,7 @@ def test_the_form_of_a_dataset_is_named_in_tables() -> None:
         ("tree-copy", {"branching": 3, "binarise": True}, "branching 3, binarised"),
         ("addition", {"reverse": True, "base": 2, "digits_mean": 9}, "base 2, reverse"),
         ("group-word", {"group": "cyclic-60", "answers": "prefixes"}, "group cyclic-60, answers prefixes"),
+        ("group-word", {"group": "cyclic-5", "generators": "0,1,4"}, "group cyclic-5, generators 0,1,4"),
     ]:
         task = tasks.make(name, **options)
         assert type(task).form(task.parameters) == expected

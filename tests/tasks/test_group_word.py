@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.manifest import read_manifest
 from ape_cli.reports.views import by_size
-from tests.tasks.contract import check_uniform, rows
+from tests.tasks.contract import check_uniform, make, names_of, rows, source_of
 
 Mapping = tuple[int, ...]  # the image of each point
 
@@ -99,6 +99,35 @@ def test_elements_are_uniform() -> None:
     found = rows("group-word", group="dihedral-4", length_mean=10, length_std=1)[1]
     check_uniform(Counter(name for row in found for name in row["source"]), 8)
     check_uniform(Counter(row["target"][0] for row in found), 8)
+
+
+def test_cycle_navigation_is_the_published_one() -> None:
+    """A walk on a circle of five states, with steps of 0, 1 and -1 that are drawn uniformly."""
+    options = {"group": "cyclic-5", "answers": "product", "generators": "0,1,4"}
+    step = {"0": 0, "1": 1, "4": -1}
+    for split in SPLITS:
+        for row in rows("group-word", split=split, sizes="1-40,500", **options)[1]:
+            assert len(row["source"]) == row["size"]
+            assert row["target"] == [str(sum(step[name] for name in row["source"]) % 5)]
+    check_uniform(Counter(name for row in rows("group-word", sizes="20", **options)[1] for name in row["source"]), 3)
+    task, walks = make("group-word", **options), {"1 4 0 4 4": "3", "1 1 1 4": "2"}  # samples of the published program
+    assert names_of(task, task.target(source_of(task, [*walks]))) == [*walks.values()]
+    ends = Counter(row["target"][0] for row in rows("group-word", count=4_000, sizes="1-40", **options)[1])
+    assert ends["0"] / 4_000 == pytest.approx(0.21, abs=0.02)
+
+
+def test_words_over_generators(tmp_path: Path) -> None:
+    """The vocabulary has the whole group, because products need it. Generators may be elements of a table."""
+    task, found = rows("group-word", group="symmetric-4", generators="(0 1 2 3), (0 1)", sizes="12")
+    check_uniform(Counter(name for row in found for name in row["source"]), 2)
+    assert {name for row in found for name in row["target"]} == {*task.id_names[3:]}
+    assert task.id_names == tasks.make("group-word", group="symmetric-4").id_names
+    assert task.parameters["generators"] == "(0 1 2 3), (0 1)"
+    assert "generators" not in tasks.make("group-word", group="symmetric-4").parameters
+    klein = table(tmp_path, KLEIN)
+    assert {n for row in rows("group-word", group=klein, generators="a,c")[1] for n in row["source"]} == {"a", "c"}
+    with pytest.raises(UsageError, match="unknown generator"):
+        tasks.make("group-word", group=klein, generators="a,d")
 
 
 # Tables in files ----------------------------------------------------------------------------------

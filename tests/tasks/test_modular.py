@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import check_uniform, rows
+from tests.tasks.contract import ROWS, check_uniform, make, names_of, rows, source_of
 
 
 def value(node: ast.expr) -> int:
@@ -19,6 +20,9 @@ def value(node: ast.expr) -> int:
     if isinstance(node, ast.Constant):
         assert isinstance(node.value, int)
         return node.value
+    if isinstance(node, ast.UnaryOp):
+        assert isinstance(node.op, ast.USub)
+        return -value(node.operand)
     assert isinstance(node, ast.BinOp)
     x, y = value(node.left), value(node.right)
     return {ast.Add: x + y, ast.Sub: x - y, ast.Mult: x * y}[type(node.op)]
@@ -84,6 +88,57 @@ def test_what_is_drawn_is_uniform() -> None:
     check_uniform(Counter(digits(x.left) for x in every if digits(x) == 4), 3)
 
 
+def published_parts(text: str) -> list[tuple[str, str, str]]:
+    """The left part, operator and right part of each operation of an expression of the published grammar."""
+    if len(text) < 5:
+        assert re.fullmatch(r"\d|-\d|\(\d\)|\(-\d\)", text)
+        return []
+    assert text[0] + text[-1] == "()"
+    depth = [*itertools.accumulate((name == "(") - (name == ")") for name in text)]
+    outer = [i for i in range(2, len(text)) if depth[i] == 1 and text[i] in "+-*" and text[i - 1] in "0123456789)"]
+    assert len(outer) == 1
+    left, sign, right = text[1 : outer[0]], text[outer[0]], text[outer[0] + 1 : -1]
+    return [(left, sign, right), *published_parts(left), *published_parts(right)]
+
+
+@pytest.mark.parametrize(("kind", "split"), [(k, s) for k in ("simple", "brackets") for s in SPLITS])
+def test_published_forms_are_rederived(kind: str, split: str) -> None:
+    """Every length has its grammar, and Python's parser gives the value."""
+    for modulus, count in ((5, ROWS), (2, 42)):
+        for row in rows("modular", split=split, count=count, kind=kind, modulus=modulus, sizes="1-40,99,500")[1]:
+            text, size = "".join(row["source"]), row["size"]
+            if kind == "simple":
+                assert re.fullmatch(r"\d([-+*]\d)*", text)
+                assert len(text) == (size if size % 2 else size - 1)
+            else:
+                published_parts(text)
+                assert len(text) == size
+            assert row["target"] == [str(value(parsed(text)) % modulus)]
+
+
+def test_published_forms_by_hand() -> None:
+    """The first three rows are samples of the published program; the others have every unary sign."""
+    for kind, samples in {
+        "simple": {"1+2*3": "2", "1-1-1": "4", "0*1+4*3-2": "0", "2-3*4*4-1": "3", "3": "3"},
+        "brackets": {"-2": "3", "(2)": "2", "(-2)": "3", "(-2--4)": "2", "((-3)*(-1-(4)))": "0", "(1-((2)*-3))": "2"},
+    }.items():
+        task = make("modular", kind=kind)
+        assert names_of(task, task.target(source_of(task, [" ".join(text) for text in samples]))) == [*samples.values()]
+
+
+def test_published_forms_are_drawn_as_published() -> None:
+    """The length of the left part is uniform, of the whole and inside it. So are digits and operators."""
+    simple = [row["source"] for row in rows("modular", kind="simple", sizes=(20,))[1]]
+    check_uniform(Counter(digit for row in simple for digit in row[::2]), 5)
+    check_uniform(Counter(sign for row in simple for sign in row[1::2]), 3)
+    texts = ["".join(row["source"]) for row in rows("modular", kind="brackets", sizes=(20,), count=2_000)[1]]
+    every = [part for text in texts for part in published_parts(text)]
+    check_uniform(Counter(digit for text in texts for digit in re.findall(r"\d", text)), 5)
+    check_uniform(Counter(sign for _, sign, _ in every), 3)
+    for length in (20, 12, 9):
+        check_uniform(Counter(len(x) for x, _, y in every if len(x) + len(y) + 3 == length), length - 4)
+
+
 def test_parts_of_an_expression_are_independent() -> None:
     """Of expressions (x . y) . z and x . (y . z), the two operators and any two digits are all combinations alike."""
     found = rows("modular", count=1_000, length_mean=3, length_std=0, modulus=10)[1]
@@ -102,9 +157,19 @@ def test_parity_has_no_modulus() -> None:
     assert tasks.make("modular", kind="parity").parameters == {"length_mean": 40.0, "length_std": 4.0, "kind": "parity"}
     assert tasks.make("modular", kind="parity").id_names[3:] == ["0", "1"]
     assert tasks.make("modular", modulus=2).id_names[3:] == ["0", "1", "+", "-", "*", "(", ")"]
+    assert tasks.make("modular", modulus=2, kind="simple").id_names[3:] == ["0", "1", "+", "-", "*"]
 
 
-@pytest.mark.parametrize(("options", "share"), [({}, 0.31), (tasks.load("modular").preset_options["small"], 0.44)])
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [
+        ({}, 0.31),
+        (tasks.load("modular").preset_options["small"], 0.44),
+        ({"kind": "simple", "sizes": "5"}, 0.23),
+        ({"kind": "brackets", "sizes": "1-40"}, 0.27),
+        ({"kind": "brackets", "sizes": "100"}, 0.30),
+    ],
+)
 def test_the_best_constant_answer_is_as_good_as_described(options: dict[str, Any], share: float) -> None:
     values = Counter(row["target"][0] for row in rows("modular", count=4000, **options)[1])
     assert values["0"] == max(values.values())
