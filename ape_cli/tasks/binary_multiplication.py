@@ -32,7 +32,7 @@ class BinaryMultiplication(BinaryOperation):
     ('0110*1001', '011011')
     """
 
-    summary = "the product of two binary numbers, least significant bit first: 001*01101 -> 00011010"
+    summary = "the product of two binary numbers, least significant bit first: 001*01101 -> 0001101"
     sign = "*"
 
     def target(self, source: Source) -> Tokens:
