@@ -19,6 +19,7 @@ from ape_cli.storage import image_rows, sequence_rows, tree_formats
 from tools.markdown_text import code, page, prose, table
 from tools.part_pages import kinds_of_attention, maps_of_positions, schemes_pages, tasks_pages
 from tools.python_pages import python_pages
+from tools.suite_page import suites_page
 from tools.sweep_page import sweep_page
 
 PAGES_OF = Path(__file__).parents[1] / "docs" / "reference"
@@ -196,6 +197,6 @@ def _columns(schema: Any) -> str:
 def pages() -> dict[str, str]:
     """The text of each page by its path under `docs/reference/`."""
     made = {"commands.md": commands(), "settings.md": settings(), "formats.md": formats()}
-    for more in (tasks_pages, schemes_pages, kinds_of_attention, maps_of_positions, sweep_page, python_pages):
+    for more in (tasks_pages, schemes_pages, kinds_of_attention, maps_of_positions, suites_page, sweep_page, python_pages):
         made |= more()
     return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in made.items()}
