@@ -47,6 +47,7 @@ ABOUT = {  # the sweeps in the order of the page
     "features": "absolute positions, rings, forms of tree vectors, and attention other than the dot product",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
     "tasks": "tasks of other papers and composite structures",
+    "chomsky": "fifteen tasks of Deletang et al., lengths 1 to 20, evaluated at up to 100",
     "indirect": "indirect indexing: how many of eight seeds solve it",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
     "maps": "encoding or map? sums of 1 to 20 digits, evaluated at up to 100, tuned",

@@ -40,8 +40,9 @@ DEMO = ("demo", "demo-interval")  # tables of the README and the tutorial, as th
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
+SUITES = ("chomsky",)  # also with the means over unseen sizes, of tokens and of whole answers
 # sweeps without published numbers: with intervals, and also with exact match
-OURS = ("ingredients", "controls", "controls-medium", "init", "features", "extraction", "tasks", "trees", "indirect")
+OURS = ("ingredients", "controls", "controls-medium", "init", "features", "extraction", "tasks", "trees", "indirect", "chomsky")
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 WIDE = ("table2.md", "table2-exact-match.md", "table2-medium.md", "table2-medium-perplexity.md")  # twelve columns
 TUNED = ("length", "maps", "depth")  # sweeps whose settings are chosen by validation scores
@@ -73,6 +74,10 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
         if sweep in OURS:
             exact = ["--metric", "exact_match", "--interval", "--format", "markdown"]
             arguments[f"{sweep}-exact-match.md"] = [*of_sweep, *exact]
+        if sweep in SUITES:
+            beyond = [*of_sweep, "--view", "unseen", "--interval", "--format", "markdown"]
+            arguments[f"{sweep}-unseen.md"] = beyond
+            arguments[f"{sweep}-unseen-exact-match.md"] = [*beyond, "--metric", "exact_match"]
         if sweep in EPOCHS:
             arguments[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
     if "table2" in sweeps:

@@ -14,10 +14,10 @@ from statistics import fmean
 
 from ape_cli.reports.stats import least_p
 from results import claims, controls, numbers
-from results.queries import answers, costs, indirect, ingredients, machines, other_tasks, sizes, tables
+from results.queries import answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables
 
 NAMES = {"claims": claims, "controls": controls, "fmean": fmean, "least_p": least_p, "math": math}
-for module in (numbers, answers, costs, indirect, ingredients, machines, other_tasks, sizes, tables):
+for module in (numbers, answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables):
     NAMES |= vars(module)
 QUERY = re.compile(r"\{\{(.+?)\}\}", flags=re.DOTALL)
 

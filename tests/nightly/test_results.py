@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from ape_cli import tasks
+from ape_cli.data import generation
+from ape_cli.data.manifest import read_manifest
+from ape_cli.experiment import suites
+from ape_cli.experiment.choice import preset_plan
 from ape_cli.runs.registry import open_registry
 from ape_cli.tasks import Task
 from results import figures, first_picture, plans, record
+from results.queries import chomsky
 from tests.conftest import ROOT, ape
 from tests.test_results import RUNS, SOME, TABLES, check_table, fingerprint_of, small_datasets
 
@@ -46,3 +52,13 @@ def test_the_data_of_small_runs_is_still_generated(tmp_path: Path) -> None:
     assert len(known) == 39
     for number, (key, found) in enumerate(known.items()):
         assert fingerprint_of(*key, tmp_path / str(number)) in found, key
+
+
+def test_the_overlap_of_the_fifteen_tasks_is_the_one_on_their_page(tmp_path: Path) -> None:
+    for task in suites.load(chomsky.SUITE).tasks:
+        made, plan, folder = preset_plan(task.text, None, "small", tmp_path, "1-20", 200_000)
+        generation.generate(made, plan, folder, verify=False)
+        shared = read_manifest(folder).stored_overlap
+        assert shared is not None
+        assert shared.rows["test"] == chomsky.SHARED[task.name], task.name
+        shutil.rmtree(folder)
