@@ -56,8 +56,8 @@ def test_answers_count_where_they_are_one_symbol_and_tokens_where_they_are_strin
 
 def test_the_answer_counts_tasks() -> None:
     assert chomsky.chomsky_answer() == (
-        "**2 of 2 tasks are learned by at least one of 2 schemes; on 1 of them, one is still right at up to five times the "
-        "training length.**"
+        "**2 of 2 tasks are learned by at least one of 2 schemes; on 1 of them, one is still right at up to five times "
+        "the training length.**"
     )
 
 

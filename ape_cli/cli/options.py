@@ -196,7 +196,8 @@ class RequestOptions:
     model: str | None = option("Model: encoder-decoder, or decoder (decoder-only). Default: encoder-decoder.")
     data: AnyPath | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)
     task: str | None = option(
-        "Task, such as copy or 'modular kind=parity'. Its dataset is generated with the sizes of the preset.", panel=DATA
+        "Task, such as copy or 'modular kind=parity'. Its dataset is generated with the sizes of the preset.",
+        panel=DATA,
     )
     sizes: str | None = option(SIZES, panel=DATA)
     rows: int | None = option(TRAINING_ROWS, panel=DATA)

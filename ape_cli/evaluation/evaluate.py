@@ -127,7 +127,7 @@ def _baselines(data: Dataset, record: RunRecord, split: str, decode: str) -> dic
 
 
 def _add_chance(evaluation: dict[str, Any], run: Run, data: Dataset, part: Split | ImageSplit) -> None:
-    """Add what always giving the most frequent answer of the training data reaches at each size, if that data is here."""
+    """Add the scores of always giving the most frequent answer of the training data at each size, if it is here."""
     with suppress(ApeError):
         train = own_dataset(run, data.folder.parent).split("train")
         if isinstance(train, Split) and isinstance(part, Split):

@@ -68,7 +68,10 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Suite:
-    """A suite, by its name or by the path of its file. Raises `UsageError` if there is none, or its file is not valid."""
+    """A suite, by its name or by the path of its file.
+
+    Raises `UsageError` if there is none, or if its file is not valid.
+    """
     files = _files()
     if not name.endswith(".toml") and name not in files:
         raise unknown("suite", name, files)

@@ -148,7 +148,8 @@ class Parts(NamedTuple):
 def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     """Read all evaluations of a metric, decoding and split, part by part. `part` is `size` or `op`.
 
-    Each line has the `value`, its `weight`, `rows`, `tokens` and, at sizes beyond training, the score of `chance`. The `weight` is the number of evaluated tokens or
+    Each line has the `value`, its `weight`, `rows`, `tokens` and `chance`, the score of the most frequent answer, which
+    is null unless the evaluation is of other sizes than training. The `weight` is the number of evaluated tokens or
     rows, whichever the metric is a mean over. `rows` and `tokens` count distinct rows; if these are not known, which
     `distinct` says, they count all. Raises `ApeError` if there are no such evaluations.
     """

@@ -134,11 +134,9 @@ def chomsky_answer() -> str:
     """The answer of the page in a sentence, from the finished runs."""
     found = {task: learned_by(task) for task in named().values() if any(of == task for of, _ in chomsky())}
     over = {task for task, _ in carried()}
-    several = f"{sum(count > 0 for count in found.values())} of {len(found)} tasks"
-    return (
-        f"**{several} are learned by at least one of {len(rows())} schemes; on {len(over)} of them, one is still right at "
-        "up to five times the training length.**"
-    )
+    several = f"{sum(count > 0 for count in found.values())} of {len(found)} tasks are learned"
+    still = f"on {len(over)} of them, one is still right at up to five times the training length"
+    return f"**{several} by at least one of {len(rows())} schemes; {still}.**"
 
 
 def _bold(value: float, least: float) -> str:
@@ -149,14 +147,19 @@ def _bold(value: float, least: float) -> str:
 
 def fifteen() -> str:
     """The fifteen tasks: command, sample, number of published rows that the tests compare, and `SHARED`."""
-    compared = {name.replace("_", "-"): of["rows"] for name, of in json.loads(GOLDEN.read_text("utf-8"))["tasks"].items()}
-    lines = ["| level | task | `ape gen …` | a source | its target | published rows compared | test rows also in training |"]
+    compared = {
+        name.replace("_", "-"): of["rows"] for name, of in json.loads(GOLDEN.read_text("utf-8"))["tasks"].items()
+    }
+    lines = [
+        "| level | task | `ape gen …` | a source | its target | published rows compared | test rows also in training |"
+    ]
     lines.append("|---|---|---|---|---|---:|---:|")
     suite = suites.load(SUITE)
     for task in suite.tasks:
         source, target = sample(task.text)
         command = suites.command(suite, task.text).removeprefix("ape gen ")
         of_lengths = next(of for name, of in compared.items() if name.startswith(task.name))
-        count = sum(map(len, of_lengths.values()))
-        lines.append(f"| {task.group} | {task.name} | `{command}` | `{source}` | `{target}` | {count} | {SHARED[task.name] / 10:.1f}% |")
+        count, shared = sum(map(len, of_lengths.values())), f"{SHARED[task.name] / 10:.1f}%"
+        cells = [task.group, task.name, f"`{command}`", f"`{source}`", f"`{target}`", str(count), shared]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -75,4 +75,6 @@ def _table(lines: pl.DataFrame, interval: bool) -> Table:
         notes.append(f"Training data: {word} {sizes}; unseen: {others}{of and f' ({of})'}.")
     foot, of_foot = baselines.rows(lines, columns)
     rules = ["Each score is the mean over the unseen sizes, each with the same weight.", *of_foot]
-    return table("Beyond the sizes of training", lines, "column", columns, interval, notes=notes, rules=rules, foot=foot)
+    return table(
+        "Beyond the sizes of training", lines, "column", columns, interval, notes=notes, rules=rules, foot=foot
+    )
