@@ -53,7 +53,8 @@ class Experiment:
     @cached_property
     def reading(self) -> PositionReading:
         """How the model reads the positions of the dataset. Raises the errors of `position_reading`."""
-        return position_reading(self.config, self.data.structure, tagged=bool(self.data.plan.tagged))
+        plan = self.data.plan
+        return position_reading(self.config, plan.structure, tagged=bool(plan.tagged), causal=bool(plan.causal))
 
     @cached_property
     def variant(self) -> dict[str, Any]:
