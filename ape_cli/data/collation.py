@@ -244,7 +244,8 @@ def collate(
     read = window.source if reading.tagged else window.target
     count = read.length_of(chosen) + target_end
     if (drawn := reading.positions) is not None:
-        numbers, sources = window.row[chosen], window.source.length_of(chosen) + source_end
+        numbers = window.row[chosen]
+        sources = window.source.length_of(chosen) + source_end  # also if models read only the EOS
         drawn.check(numbers, sources, count)
         source_positions = drawn.at(numbers, sources, drawn.places(source, source_positions), source_mask)
         input_places = drawn.places(inputs, input_positions)
