@@ -73,8 +73,8 @@ class SelectiveCopying(Sized):
         rows, number = key.size, np.arange(self.copied)
         blanks = self.length - 2 * self.copied - 1
         before = rng.below(rng.bits(rng.child(key, "blanks")[:, None], np.arange(blanks)), self.copied)  # [R, blanks]
-        before.sort(axis=1)
-        count = np.stack([np.searchsorted(row, number, side="right") for row in before])  # before each symbol
+        cell = (np.arange(rows)[:, None] * self.copied + before).ravel()
+        count = np.bincount(cell, minlength=rows * self.copied).reshape(rows, self.copied).cumsum(axis=1)
         data = FIRST_SYMBOL + rng.below(rng.bits(rng.child(key, "symbols")[:, None], number), self.vocabulary)
         symbol = np.full((rows, self.length), self._blank)
         np.put_along_axis(symbol, number + count, data, axis=1)
