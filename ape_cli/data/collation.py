@@ -10,6 +10,7 @@ structure.
 Tags: if the target has one tag for each token of the source, the decoder reads the source itself, and its label at each
 token is the tag of this token. So it never reads an answer. Tags have no EOS. A tag that is PAD is not asked for.
 If every row asks for fewer tags than the longest row has tokens, a batch has only these labels, and their places.
+If tags are causal, models read the source only here, from left to right: what they read before it is an EOS.
 
 Positions:
 
@@ -54,6 +55,7 @@ class PositionReading:
     structure: Structure  # as which it is read
     columns: tuple[int, ...]  # for each coordinate that is read: the index of the data's coordinate, or LINE
     tagged: bool = False  # whether the target has a tag for each token of the source
+    causal: bool = False  # whether each tag is predicted from the tokens up to it
     decoder_only: bool = False  # whether the target continues the sequence of the source
     positions: RowPositions | None = None  # the map of positions; None for the plain one
 
@@ -64,6 +66,7 @@ class PositionReading:
         structure: Structure | None = None,
         *,
         tagged: bool = False,
+        causal: bool = False,
         decoder_only: bool = False,
         positions: RowPositions | None = None,
     ) -> PositionReading:
@@ -79,7 +82,7 @@ class PositionReading:
             raise UsageError(what, got=f"structure {got}", allowed=allowed, fix="leave `structure` out")
         # the positions of a sequence are those along the line, where EOS has a position too
         taken = tuple(LINE if data == Seq() else column for column in indices)
-        reading = cls(data, structure, taken, tagged, decoder_only, positions)
+        reading = cls(data, structure, taken, tagged, causal, decoder_only, positions)
         if positions is not None and not reading.is_line:
             what = "a map of positions acts on the place of a token along the linearisation"
             raise UsageError(what, got=f"structure {structure.expression}", fix="leave `positions` out")
@@ -146,6 +149,10 @@ class Side:
     def length(self) -> I64:
         """The number of tokens of each row, int64 [R]."""
         return np.diff(self.offsets)
+
+    def emptied(self) -> Side:
+        """As many rows without tokens."""
+        return Side(np.zeros_like(self.offsets), self.ids[:0], self.positions[:0])
 
     def length_of(self, rows: I64) -> I64:
         """The number of tokens of the given rows. int64 [B] -> int64 [B]"""
@@ -220,11 +227,12 @@ def collate(
     unfolds = any(isinstance(s, Tree) for s in reading.data.simple)
     source_end = reading.data == Seq()  # whether each source has an EOS
     target_end = source_end and not reading.tagged
+    before = window.source.emptied() if reading.causal else window.source
     source_most, target_most = (
         padding(int(side.length_of(rows).max(initial=0)) + end)
-        for side, end in ((window.source, source_end), (window.target, target_end))
+        for side, end in ((before, source_end), (window.target, target_end))
     )
-    source, source_at, source_mask = _pad(window.source, source_most, chosen, source_end)
+    source, source_at, source_mask = _pad(before, source_most, chosen, source_end)
     target, target_at, target_mask = _pad(window.target, target_most, chosen, target_end)
     lengths = source_mask.sum(1)
     if reading.tagged:
@@ -237,15 +245,16 @@ def collate(
     count = read.length_of(chosen) + target_end
     if (drawn := reading.positions) is not None:
         numbers = window.row[chosen]
-        drawn.check(numbers, lengths, count)
-        source_positions = drawn.at(numbers, lengths, drawn.places(source, source_positions), source_mask)
+        sources = window.source.length_of(chosen) + source_end  # also if models read only the EOS
+        drawn.check(numbers, sources, count)
+        source_positions = drawn.at(numbers, sources, drawn.places(source, source_positions), source_mask)
         input_places = drawn.places(inputs, input_positions)
-        input_positions = drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+        input_positions = drawn.at(numbers, sources, input_places, np.arange(inputs.shape[1]) < count[:, None])
     label_places = _asked(target, padding) if reading.tagged else None
     if label_places is not None:
         target = np.take_along_axis(target, label_places, axis=1)
     whole = None
-    if share != WHOLE:
+    if share != WHOLE or reading.causal:
         labels = window.target.ids[ragged.take(window.target.offsets, rows)[0]]
         tokens = window.source.length_of(rows) + source_end
         whole = int((labels != PAD).sum()) + target_end * rows.size, int(tokens.sum())
@@ -266,9 +275,7 @@ def collate(
     )
     if not reading.decoder_only:
         return batch
-    length = padding(
-        int((window.source.length_of(rows) + source_end + read.length_of(rows) + target_end).max(initial=0))
-    )
+    length = padding(int((before.length_of(rows) + source_end + read.length_of(rows) + target_end).max(initial=0)))
     join = partial(_without_gap, lengths=lengths, end=lengths + count, length=length)
     is_shared = reading.is_line and drawn is None  # all rows have the same positions
     line = np.ones((1, length), dtype=bool)

@@ -388,6 +388,7 @@ class Split(Rows[Window, SequenceBatch]):
             plan.structure,
             None if structure is None else parse_structure(structure),
             tagged=bool(plan.tagged),
+            causal=bool(plan.causal),
             decoder_only=options.decoder_only,
             positions=options.positions,
         )

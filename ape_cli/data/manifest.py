@@ -66,6 +66,7 @@ class DatasetPlan(Frozen):
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
     tagged: bool | None = None  # True if the target has a tag for each token of the source
+    causal: bool | None = None  # True if each tag is predicted from the tokens up to it
     code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/plugins.py`)
 
     @cached_property
@@ -141,6 +142,7 @@ def plan_of(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_
             shard_rows=shard_rows,
             image=task.image,
             tagged=task.tagged or None,
+            causal=task.causal or None,
             code=plugins.digest(type(task)),
         )
     except ValidationError as error:

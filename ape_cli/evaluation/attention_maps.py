@@ -76,6 +76,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | No
         queries = keys = [f"{i},{j}" for i in range(1, height + 1) for j in range(1, width + 1)]
     else:
         queries, keys = _tokens(batch, data.manifest.vocabulary, part)
+        keys = keys[-1:] if part == "cross" and getattr(config, "memory", "all") == "last" else keys
     return AttentionMaps(_weights(model, batch, modules[part])[:, :, : len(queries), : len(keys)], queries, keys, part)
 
 

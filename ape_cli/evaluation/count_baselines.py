@@ -14,10 +14,11 @@ models.
 | most frequent symbol of the source | no table: of those that are an answer in training, the one the source has most |
 | symbol | the source's symbol at the same place |
 | symbols before and after | the symbols of the source beside the label's place |
+| symbol and the one before | for causal tags: the source's symbol at the same place, and the one before |
 | parent and children | for trees: the symbols of the node's parent and children |
 
 The first five are for targets that are written one after the other, as under teacher forcing. Tags have no previous
-answer, so they have the first and the last three. Only counts for keys of the scored split are kept, to bound memory.
+answer, so they have the first and the last four. Only counts for keys of the scored split are kept, to bound memory.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def chance_by_size(train: Split, scored: Split) -> dict[int, dict[str, float]]:
 def _keys(plan: DatasetPlan) -> dict[str, list[str]]:
     """The columns of `_places` by which the table of each baseline is read, by its name."""
     keys = {"symbol": ["here"], "symbols before and after": ["before", "after"]}
-    if not plan.tagged:
+    if plan.causal:
+        keys = {"symbol": ["here"], "symbol and the one before": ["before", "here"]}
+    elif not plan.tagged:
         keys = {"previous answer": ["previous"], "previous answer and symbol": ["previous", "here"]}
         keys |= {_REPEATED: ["previous"], _OF_SOURCE: ["row"]}
     elif isinstance(plan.structure, Tree):

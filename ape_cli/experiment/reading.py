@@ -72,14 +72,16 @@ def _structure_for(loaded: type[Scheme], scheme: str, data: Structure, chosen: S
     return structure
 
 
-def position_reading(config: Config, data: Structure, *, tagged: bool = False) -> PositionReading:
+def position_reading(config: Config, data: Structure, *, tagged: bool = False, causal: bool = False) -> PositionReading:
     """How the model of a configuration reads the positions of data of structure `data`.
 
-    `tagged`: whether the target has a tag for each token of the source. Raises the errors of `structure_for` and
-    `row_positions`, and `UsageError` if the map does not act on such positions.
+    `tagged`: whether the target has a tag for each token of the source; `causal`: whether it is predicted from the
+    tokens up to it. Raises the errors of `structure_for` and `row_positions`, and `UsageError` if the map does not act
+    on such positions.
     """
     structure, positions = structure_for(config.scheme, data, config.structure), row_positions(config)
-    return PositionReading.of(data, structure, tagged=tagged, decoder_only=config.decoder_only, positions=positions)
+    reads = {"tagged": tagged, "causal": causal, "decoder_only": config.decoder_only}
+    return PositionReading.of(data, structure, positions=positions, **reads)
 
 
 def row_positions(config: Config) -> RowPositions | None:

@@ -53,7 +53,8 @@ class Experiment:
     @cached_property
     def reading(self) -> PositionReading:
         """How the model reads the positions of the dataset. Raises the errors of `position_reading`."""
-        return position_reading(self.config, self.data.structure, tagged=bool(self.data.plan.tagged))
+        plan = self.data.plan
+        return position_reading(self.config, plan.structure, tagged=bool(plan.tagged), causal=bool(plan.causal))
 
     @cached_property
     def variant(self) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def complete(config: Config, data: Dataset) -> Config:
     check_map(config, data.structure, data.vocabulary, decay)
     fields: dict[str, Any] = {"structure": None if is_default else structure, "decay": decay}
     if isinstance(config, SequenceConfig):
-        _check_effect(config)
+        _check_effect(config, causal=bool(data.plan.causal))
     else:
         assert isinstance(config, ImageConfig)
         fields["augment"] = augmented(config, data.parameters)
@@ -229,8 +230,11 @@ def _sized(config: Config, data: Dataset) -> Config:
     return config.model_copy(update={"max_size": (config.max_size or size) if bounded else None})
 
 
-def _check_effect(config: SequenceConfig) -> None:
-    """Check that some settings have an effect. Raises `UsageError` if one has none."""
+def _check_effect(config: SequenceConfig, *, causal: bool) -> None:
+    """Check that some settings have an effect. `causal`: whether the data has causal tags.
+
+    Raises `UsageError` if one has none.
+    """
     idle = position.load(config.scheme).encoder_decoder_options if config.decoder_only else ()
     for name in (name for name in config.scheme_options if name in idle):
         what = f"{name} of {config.scheme} has no effect in a decoder-only model"
@@ -247,6 +251,10 @@ def _check_effect(config: SequenceConfig) -> None:
             got=f"d_ff={config.d_ff}, d_ff_decoder={config.d_ff_decoder}, encoder_layers=0",
             fix=f"set only `d_ff={config.d_ff_decoder}`, which then is the width of the decoder's layers",
         )
+    if config.memory != "all" and (config.decoder_only or causal or not config.encoder_layers):
+        why = "`model=decoder`" if config.decoder_only else "causal tags" if causal else "encoder_layers=0"
+        what = f"memory={config.memory} has no effect, because no encoder reads the source"
+        raise UsageError(what, got=why, allowed="memory=all", fix="leave memory out")
     if config.dropout_places != "all" and not config.dropout:
         raise UsageError(
             "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"

@@ -88,7 +88,8 @@ def _of_sequences(config: Config, structure: Structure, read: Structure, ids: in
         more |= _of_any_model(config, read, _weights(config, ids)) | {"d_ff": config.feed_forward_widths}
         return DecoderOnly(layers=encoder + decoder, sides=sides, **more)
     more |= _of_any_model(config, read, _weights(config, ids, decoder))
-    return Transformer(encoder_layers=encoder, decoder_layers=decoder, d_ff_decoder=config.d_ff_decoder, **more)
+    more |= {"d_ff_decoder": config.d_ff_decoder, "memory": config.memory}
+    return Transformer(encoder_layers=encoder, decoder_layers=decoder, **more)
 
 
 def _weights(config: Config, rows: int, crossing: int = 0) -> int:

@@ -261,8 +261,9 @@ class Transformer(SequenceModel):
     Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `d_ff_decoder`, those of the
     decoder's layers, None for the same; `encoder_layers`, `decoder_layers`; `dropout`, its probability;
     `branches_only`, whether it acts only on the outputs of branches, and not on embeddings, attention weights and the
-    inside of the feed-forward; `positions_scale`, the factor of what the scheme adds to embeddings; `attention_type`,
-    None for the default; `generator` of the random weights.
+    inside of the feed-forward; `positions_scale`, the factor of what the scheme adds to embeddings; `memory`, the
+    states of the encoder that the decoder reads: `all`, or that of the `last` token; `attention_type`, None for the
+    default; `generator` of the random weights.
 
     A kind of attention that mixes queries would look ahead in the decoder. Then only the encoder has it, and the
     decoder's two attentions are the default kind. Raises `UsageError` if the kind cannot take the scheme, or if such
@@ -281,11 +282,13 @@ class Transformer(SequenceModel):
         d_ff_decoder: int | None = None,
         branches_only: bool = False,
         positions_scale: float = 1.0,
+        memory: str = "all",
         attention_type: AttentionType | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
         super().__init__(scheme, attention_type, ids, dropout, branches_only, positions_scale)
+        self.memory = memory
         d, chosen = scheme.shape.d_model, self.attention_type
         if not encoder_layers:
             attention.check_without_encoder(chosen)
@@ -329,12 +332,17 @@ class Transformer(SequenceModel):
         """
         begin = past[0][0].count if past else 0
         context = self.scheme.context(positions, None, True, source, plan)
-        new, read = context, memory
+        new, read, keys = context, memory, source
+        if self.memory == "last":
+            assert source.mask is not None
+            last = source.mask.sum(1, keepdim=True) - 1
+            at = source.positions.expand(len(memory), *source.positions.shape[1:])
+            read, keys = taken(memory, last), self.scheme.context(taken(at, last), None, False, source)
         if begin:
             new = self.scheme.context(positions[:, begin:], None, True, source)
-            read = memory[:, :0]  # its keys and values are in `past`
+            read = read[:, :0]  # its keys and values are in `past`
         x = self.embed(ids[:, begin:], new)
-        earlier, cross = AttentionContext.of(self.scheme, new, context), AttentionContext.of(self.scheme, new, source)
+        earlier, cross = AttentionContext.of(self.scheme, new, context), AttentionContext.of(self.scheme, new, keys)
         if begin:  # the last token sees all of them
             earlier = replace(earlier, causal=False)
         for layer, kept in zip(self.decoder, past or repeat((None, None)), strict=False):

@@ -33,6 +33,7 @@ _LATE = {
     "positions",
     "positions_options",
     "d_ff_decoder",
+    "memory",
 }  # added after the first runs
 
 # Settings of the optimisation. Runs that differ only in these, and in their seeds, are trials of one method: a fair
@@ -183,6 +184,10 @@ class SequenceConfig(Config):
     )
     dropout_places: Literal["all", "branches"] = Field(
         "all", description="Where dropout acts: all, or branches (only the outputs of branches)."
+    )
+
+    memory: Literal["all", "last"] = Field(
+        "all", description="What the decoder reads of the encoder's states: all, or last (that of the last token)."
     )
 
     @field_validator("d_ff_decoder")

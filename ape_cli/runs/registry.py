@@ -199,6 +199,7 @@ def new_record(
         mean_size=manifest.mean_size,
         mean_tokens=manifest.mean_tokens,
         tagged=bool(plan.tagged),
+        causal=bool(plan.causal),
         largest=data.sizes,
         rows=plan.rows,
         vocabulary=manifest.vocabulary,

@@ -77,7 +77,7 @@ class SweepSpec(BaseModel):
     tasks: list[str] = Field(
         default=[],
         description="Tasks. Their datasets are generated. Required, except with `suite` or `data`.",
-        examples=[["copy", "modular kind=parity"]],
+        examples=[["modular kind=parity"]],
     )
     suite: str | None = Field(
         default=None,

@@ -165,6 +165,11 @@ class BaseTask(ABC):
         """Whether the target has one tag for each token of the source; PAD means that there is nothing to predict."""
         return False
 
+    @property
+    def causal(self) -> bool:
+        """Whether models predict each tag from the tokens up to it, because later tokens may give it away."""
+        return False
+
     def notes(self, seed: int) -> list[str]:
         """Lines of text about what a dataset has, for the user and the dataset card."""
         return []

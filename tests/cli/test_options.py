@@ -57,9 +57,10 @@ def test_an_error_from_below_names_options_as_they_are_typed(here: Path) -> None
     told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
     assert "got:     `--precision tf32` on cpu\n" in told
     assert "or `--set decay=1`\n" in ape(*words, "--attention", "linear", "--set", "decay=0.9", code=2)[1]
-    assert "`--tasks copy,reverse`, or name a dataset with `--data`" in ape("sweep", "--schemes", "rope", code=2)[1]
+    named = "`--tasks copy,reverse`, or name a `--suite`, or a dataset with `--data`"
+    assert named in ape("sweep", "--schemes", "rope", code=2)[1]
     Path("mine.toml").write_text('schemes = ["rope"]')
-    assert "`tasks=copy,reverse`, or name a dataset with `data`" in ape("sweep", "mine.toml", code=2)[1]
+    assert "`tasks=copy,reverse`, or name a `suite`, or a dataset with `data`" in ape("sweep", "mine.toml", code=2)[1]
     assert "error: bad `--threads`\n" in ape("train", "--config", "mine.toml", "--threads", "0", code=2)[1]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import torch
 
@@ -12,7 +14,8 @@ from ape_cli import experiment
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import collation
-from ape_cli.data.batches import few_lengths
+from ape_cli.data.batches import DecoderOnlyBatch, few_lengths
+from ape_cli.data.collation import Window
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
@@ -128,6 +131,63 @@ def test_only_tags_that_are_asked_for_are_scored(
     assert torch.allclose(gradient, built.embedding.grad, atol=1e-5)
     for decode, metrics in zip(("teacher", "greedy"), found, strict=True):
         assert metrics["overall"] == pytest.approx(evaluate.scores(built, setup, split, decode=decode)["overall"])
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sequences in which each answer is also the next token."""
+    folder = tmp_path_factory.mktemp("tags") / "stream"
+    return write(folder, "in-context-recall", keys=3, values=4, sizes=(8, 14))
+
+
+@pytest.mark.parametrize("model", config.MODELS)
+def test_causal_tags_are_predicted_from_the_tokens_up_to_them(stream: Dataset, model: str) -> None:
+    """Models read an EOS, and then the source once. Later tokens have no influence on a tag."""
+    assert stream.manifest.plan.causal
+    settled = experiment.complete(ExperimentSpec(preset="tiny", scheme="rope", model=model).config("sequence"), stream)
+    setup = experiment.of(settled, stream)
+    built = factory.of_experiment(setup).eval()
+    table = stream.split("test").table().filter(pc.field("size") == 8).combine_chunks()
+    ids = np.array(table["source_ids"].to_pylist())
+    later = ids.copy()
+    later[:, 5:] = 3
+    changed = pa.Table.from_pylist(
+        [row | {"source_ids": new} for row, new in zip(table.to_pylist(), later.tolist(), strict=True)], table.schema
+    )
+    every = np.arange(len(table))
+    first, second = (collation.collate(Window.of(rows), every, setup.reading) for rows in (table, changed))
+    assert first.source_ids.tolist() == [[EOS]] * len(table)
+    assert first.input_ids.tolist() == ids.tolist()
+    assert first.counts == (int(first.label_mask.sum()), ids.size + len(table))  # tokens of sources, with EOS
+    if isinstance(first, DecoderOnlyBatch):
+        assert first.ids.tolist() == [[EOS, *row] for row in ids.tolist()]
+        assert first.positions.tolist() == [list(range(1, ids.shape[1] + 2))]
+    scores, other = built(*first.inputs), built(*second.inputs)
+    assert first.label_places is not None
+    before = (first.label_places < 5) & first.label_mask
+    after = (first.label_places >= 5) & first.label_mask
+    assert before.sum() > 10
+    assert torch.allclose(scores[before], other[before], atol=1e-5)
+    assert not torch.isclose(scores[after], other[after]).all(-1).any()
+
+    spec = ExperimentSpec(preset="tiny", scheme="rope", model=model, positions="randomised", set={"maximum": 20})
+    reading = experiment.of(spec.config("sequence"), stream).reading
+    drawn = collation.collate(Window.of(table), every, reading).input_positions
+    assert (drawn.diff() > 0).all(), "there are enough for the source"
+
+
+def test_causal_tags_are_predicted_by_runs_and_exported_models(stream: Dataset, tmp_path: Path) -> None:
+    split = stream.split("test")
+    for model in config.MODELS:
+        done, trained = exported_and_loaded(stream, tmp_path / model, model=model)
+        setup = experiment.of(done.record.config, stream)
+        assert done.record.dataset.causal
+        found = [evaluate.scores(trained.module, setup, split, decode=decode) for decode in ("teacher", "greedy")]
+        teacher, greedy = (scores["overall"] for scores in found)
+        assert {name: teacher[name] for name in greedy} == greedy
+        names = stream.manifest.vocabulary
+        rows = [[names[i] for i in row] for row in split.table()["source_ids"].to_pylist()]
+        assert [len(answer) for answer in trained.predict(rows)] == list(map(len, rows))
 
 
 def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:

@@ -42,7 +42,10 @@ def keys_of(data: Dataset, row: Row, longest: int) -> dict[str, list[Any]]:
         ]
         return keys
     keys["symbol"] = [symbol[at] for at in places]
-    keys["symbols before and after"] = [(symbol.get(at - 1, PAD), symbol.get(at + 1, PAD)) for at in places]
+    if data.plan.causal:
+        keys["symbol and the one before"] = [(symbol.get(at - 1, PAD), symbol[at]) for at in places]
+    else:
+        keys["symbols before and after"] = [(symbol.get(at - 1, PAD), symbol.get(at + 1, PAD)) for at in places]
     if isinstance(data.structure, Tree):
         k, at_node = data.structure.branching, dict(zip(row["source_positions"], source, strict=True))
         family = [[(node - 2) // k + 1, *(k * (node - 1) + 2 + c for c in range(k))] for node in at_node]
@@ -123,6 +126,11 @@ def test_written_products_are_a_table_and_tags_are_not(tmp_path: Path) -> None:
     tags = count_baselines(write(tmp_path / "tags", "group-word", **form), "test").counted
     assert set(tags) == {"most frequent answer", "symbol", "symbols before and after"}
     assert max(scores["exact_match"] for scores in tags.values()) < 0.1
+
+
+def test_a_fixed_map_is_a_table(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", "memorization", rows=(200, 1, 40), keys=9)
+    assert count_baselines(data, "test").counted["symbol and the one before"]["exact_match"] == 1.0
 
 
 @pytest.mark.parametrize("order", ["breadth", "depth"])

@@ -34,8 +34,12 @@ the best weights' evaluation with dropout on
   - model.eval()
 the locality bias missing from cross-attention
   Transformer.decode  models/test_reference.py::test_the_model_is_the_plain_one
-  - AttentionContext.of(self.scheme, new, source)
-  + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decays': None})
+  - AttentionContext.of(self.scheme, new, keys)
+  + AttentionContext(**vars(AttentionContext.of(self.scheme, new, keys)) | {'decays': None})
+a state of the encoder at padding, in place of the last token
+  Transformer.decode  models/test_memory.py::test_the_decoder_reads_the_last_state_alone
+  - last = source.mask.sum(1, keepdim=True) - 1
+  + last = torch.full_like(source.mask.sum(1, keepdim=True), memory.shape[1] - 1)
 greedy decoding that keeps keys, and computes the last token at the position of the first
   Transformer.decode  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - new = self.scheme.context(positions[:, begin:], None, True, source)

@@ -34,12 +34,12 @@ positions drawn from 0, which is that of SOS
   + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
 as many positions drawn as the answer has tokens, so that they tell its length
   collate  data/position_maps/test_randomised.py::test_a_position_does_not_tell_the_length_of_the_answer
-  - drawn.at(numbers, lengths, drawn.places(source, source_positions), source_mask)
-  + drawn.at(numbers, lengths + count, drawn.places(source, source_positions), source_mask)
+  - drawn.at(numbers, sources, drawn.places(source, source_positions), source_mask)
+  + drawn.at(numbers, sources + count, drawn.places(source, source_positions), source_mask)
 another draw of positions for the target than for the source
   collate  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
-  - drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
-  + drawn.at(numbers + 1, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+  - drawn.at(numbers, sources, input_places, np.arange(inputs.shape[1]) < count[:, None])
+  + drawn.at(numbers + 1, sources, input_places, np.arange(inputs.shape[1]) < count[:, None])
 SOS of an encoder-decoder moved from the empty path
   RowPositions.at  data/position_maps/test_contract.py::test_positions_rise_and_both_sides_share_the_draw
   - np.pad(drawn, ((0, 0), (1, 0)))

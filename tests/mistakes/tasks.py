@@ -5,6 +5,38 @@ from __future__ import annotations
 from tests.mistakes._mistake import read
 
 MISTAKES = read("""
+causal tags whose source is read ahead
+  collate  data/test_tags.py::test_causal_tags_are_predicted_from_the_tokens_up_to_them
+  - window.source.emptied() if reading.causal else window.source
+  + window.source
+in-context recall: the value of the last pair in place of the first
+  InContextRecall.target  tasks/test_in_context_recall.py::test_rows_with_tags_by_hand
+  - index[inverse.reshape(-1)]
+  + np.maximum(index[inverse.reshape(-1)], np.arange(start.size) - 1)
+in-context recall: tags one token late
+  InContextRecall.target  tasks/test_mad.py::test_published_inputs_have_the_published_labels
+  - behind[has_more] - 1 + i
+  + behind[has_more] + i
+in-context recall: a key recognised by its first token
+  InContextRecall.target  tasks/test_in_context_recall.py::test_rows_with_tags_by_hand
+  - np.column_stack([row, string])
+  + np.column_stack([row, string[:, 0]])
+in-context recall: a last key drawn among pairs, so that frequent keys are likelier
+  InContextRecall.draw  tasks/test_in_context_recall.py::test_pairs_are_drawn_as_published
+  - (first == column) & is_pair
+  + is_pair
+in-context recall: short keys in the test split
+  InContextRecall.sample_for_split  tasks/test_in_context_recall.py::test_target_is_rederived
+  - _LongKeys(**options)
+  + InContextRecall(**options)
+selective copying: blanks behind the last symbol
+  SelectiveCopying.draw  tasks/test_selective_copying.py::test_symbols_and_places_are_uniform
+  - rng.below(rng.bits(rng.child(key, 'blanks')[:, None], np.arange(blanks)), self.copied)
+  + rng.below(rng.bits(rng.child(key, 'blanks')[:, None], np.arange(blanks)), self.copied + 1)
+memorization: another order of the keys
+  Memorization.value_of  tasks/test_mad.py::test_published_inputs_have_the_published_labels
+  - np.argsort(shuffled)
+  + shuffled
 tags whose decoder reads the answers
   collate  data/test_tags.py::test_the_decoder_reads_the_source
   - _pad(window.source, target_most, chosen)

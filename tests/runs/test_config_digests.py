@@ -108,3 +108,11 @@ def test_the_width_of_the_decoder_counts_only_if_it_differs() -> None:
     assert plain == same
     assert plain.digest(FINGERPRINT) == "f057f10f" != wider.digest(FINGERPRINT)
     assert (plain.feed_forward_widths, wider.feed_forward_widths) == ([64, 64], [64, 128])
+
+
+def test_the_memory_counts_only_if_it_differs() -> None:
+    plain, same, other = (
+        ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence").digest(FINGERPRINT)
+        for settings in ({}, {"memory": "all"}, {"memory": "last"})
+    )
+    assert plain == same == "f057f10f" != other

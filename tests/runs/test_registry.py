@@ -35,7 +35,7 @@ def resolve(scheme: str = "rope", seed: int = 1, model: str = "encoder-decoder",
 
 
 def run(data: Dataset, where: StoragePath, **options: Any) -> trial.Trial:
-    fields = ("scheme", "seed", "steps", "validate_every_steps", "d_model", "d_ff_decoder", "model")
+    fields = ("scheme", "seed", "steps", "validate_every_steps", "d_model", "d_ff_decoder", "memory", "model")
     wanted = resolve(**{k: options.pop(k) for k in fields if k in options})
     execution = Execution(CPU, **{k: options.pop(k) for k in ("stop",) if k in options})
     return trial.run_trial(experiment.of(wanted, data), open_registry(where), execution, **options)

@@ -19,7 +19,9 @@ from ape_cli.tasks._sized import Sized
 @pytest.mark.parametrize("name", [name for name in tasks.names() if issubclass(tasks.load(name), Sized)])
 def test_a_row_is_that_of_a_task_of_this_one_size(name: str) -> None:
     """The rows of a size do not depend on the other sizes, nor on where a block of rows begins or ends."""
-    sizes = {"grid-path": (3, 5, 7), "quadtree-expand": (2, 3, 4)}.get(name, (2, 3, 5))
+    own = {"grid-path": (3, 5, 7), "quadtree-expand": (2, 3, 4)}
+    own |= {"in-context-recall": (4, 8, 14), "selective-copying": (34, 35, 50)}
+    sizes = own.get(name, (2, 3, 5))
     mixed, extent = tasks.make(name, sizes=sizes), tasks.load(name).extent
     one_size = [extent] if extent in mixed.options else [f"{extent}_mean", f"{extent}_std"]
     alone = [tasks.make(name, **dict(zip(one_size, (size, 0), strict=False))) for size in sizes]

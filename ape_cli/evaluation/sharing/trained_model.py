@@ -176,7 +176,7 @@ class TrainedModel:
             raise UsageError("one text is not a list of sources", got=brief(rows), fix=f"predict([{brief(rows)}])")
         if max_tokens < 1:
             raise UsageError("bad max_tokens", got=max_tokens, allowed="1 or more", fix="leave `max_tokens` out")
-        reading = position_reading(self.config, structure, tagged=data.tagged)
+        reading = position_reading(self.config, structure, tagged=data.tagged, causal=data.causal)
         window = _window([self._ids(row) for row in rows], max_tokens, reading)
         batches = (collate(window, part, reading) for part in window.batches(batch_size, None))
         return self._written(batches, None, reading)
