@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Any
 
 from ape_cli import tasks
@@ -10,7 +11,7 @@ from ape_cli.experiment import suites
 from ape_cli.experiment.choice import task_and_options
 from tools.markdown_text import page, prose, table
 
-SAMPLE = 12  # tokens or so, for tasks without sizes of their own; a sample should fit into a line
+SAMPLE, LONGEST = 12, 60  # the size of samples, if the task can draw it, and characters of a cell
 ABOUT = """
 A suite lists the tasks of a publication by its names for them. `ape tasks --suite NAME` lists them with their commands,
 and `ape sweep --suite NAME` trains on all of them:
@@ -42,26 +43,29 @@ def _section(name: str) -> list[str]:
     rows = []
     for task in suite.tasks:
         source, target = sample(task.text)
-        command = suites.command(suite, task.text).removeprefix("ape gen ")
+        command = suites.command(task).removeprefix("ape gen ")
         rows.append([task.name, task.group, f"`{command}`", f"`{source}`", f"`{target}`"])
     heads = ["task", "group", "`ape gen` …", "a source", "its target"]
     if not any(row[1] for row in rows):
         rows, heads = [[*row[:1], *row[2:]] for row in rows], [*heads[:1], *heads[2:]]
     facts = [f"{suite.summary[0].upper()}{suite.summary[1:]}. Source: {suite.source}."]
-    if suite.generalise:
-        assert isinstance(suite.generalise, tuple)
+    if isinstance(suite.generalise, tuple):
         first, *_, last = suite.generalise
         facts.append(f"Training sizes: {suite.sizes}; test sizes: {len(suite.generalise)} from {first} to {last}.")
+    for task in suite.tasks:
+        facts += [f"A sweep sets `{key}={value}` for {task.name}." for key, value in task.settings.items()]
     return [f"## `{name}`", " ".join(facts), table(heads, rows)]
 
 
 def sample(text: str) -> tuple[str, str]:
-    """The first training row of a task, as `ape show` prints it; at size `SAMPLE` if the task lists sizes."""
+    """The first training row of a task, in the symbols of `ape show`. It is short, and cut if it is long all the same.
+
+    A dot stands for a token without a tag.
+    """
     name, options = task_and_options(text)
-    if "sizes" in options:
-        options["sizes"] = str(SAMPLE)
     task: Any = tasks.make(name, **options)
+    task = tasks.make(name, **options | {"sizes": str(max(SAMPLE, task.parts[0].limits[0]))})
     (row,) = task.sample(rows=range(1), split="train", seed=42).to_pylist()
     sides = [[task.id_names[i] if i != PAD else "." for i in row[side]] for side in ("source_ids", "target_ids")]
     source, target = (("" if all(len(word) == 1 for word in side) else " ").join(side) for side in sides)
-    return source, target
+    return shorten(source, LONGEST, placeholder=" …"), shorten(target, LONGEST, placeholder=" …")

@@ -76,7 +76,13 @@ def _print_suite(name: str, as_json: bool) -> None:
 
     suite = suites.load(name)
     lines = [
-        {"task": task.name, "group": task.group, "here": task.text, "command": suites.command(suite, task.text)}
+        {
+            "task": task.name,
+            "group": task.group,
+            "here": task.text,
+            "set": dict(task.settings),
+            "command": suites.command(task),
+        }
         for task in suite.tasks
     ]
     if as_json:
@@ -87,6 +93,9 @@ def _print_suite(name: str, as_json: bool) -> None:
         print_result(f"source: {suite.source}")
     heads = ["task", "group", "command"] if any(line["group"] for line in lines) else ["task", "command"]
     print_table(heads, [[line[head] for head in heads] for line in lines])
+    for line in lines:
+        for key, value in line["set"].items():
+            print_note(f"{line['task']}: a sweep sets {key}={shown(value)}")
     print_hint(f"`ape sweep --suite {name} --schemes rope,alibi` trains on all of them")
 
 

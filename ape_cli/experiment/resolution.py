@@ -37,7 +37,13 @@ from ape_cli.runs.config import KINDS, Config, ImageConfig, SequenceConfig, pres
 from ape_cli.structure import Structure, left_out
 
 logger = logging.getLogger(__name__)
-IMPOSSIBLE = (UnreadableError, attention.RoleError, MapError)  # a scheme cannot be trained on this data
+
+
+class NoEncoderError(UsageError):
+    """A setting is about an encoder that reads the source, and the model has none."""
+
+
+IMPOSSIBLE = (UnreadableError, attention.RoleError, MapError, NoEncoderError)  # this cannot be trained
 
 
 @dataclass(frozen=True)
@@ -254,7 +260,7 @@ def _check_effect(config: SequenceConfig, *, causal: bool) -> None:
     if config.memory != "all" and (config.decoder_only or causal or not config.encoder_layers):
         why = "`model=decoder`" if config.decoder_only else "causal tags" if causal else "encoder_layers=0"
         what = f"memory={config.memory} has no effect, because no encoder reads the source"
-        raise UsageError(what, got=why, allowed="memory=all", fix="leave memory out")
+        raise NoEncoderError(what, got=why, allowed="memory=all", fix="leave memory out")
     if config.dropout_places != "all" and not config.dropout:
         raise UsageError(
             "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"

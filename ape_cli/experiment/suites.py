@@ -11,7 +11,7 @@ or a file is named by its path:
 
     [tasks.regular]              # a group, or plain [tasks]
     "parity check" = "modular kind=parity"
-    "reverse string" = "reverse vocabulary=2"
+    "reverse string" = { task = "reverse vocabulary=2", rows = 500, set = { dropout = 0.1 } }
 """
 
 from __future__ import annotations
@@ -25,9 +25,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli import tasks
 from ape_cli.core.errors import unknown
+from ape_cli.core.validation import Scalar
 from ape_cli.experiment.choice import task_and_options
 from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
 from ape_cli.experiment.spec_files import read_toml
+
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Entry(BaseModel):
+    """What a suite says of a task: its text, and settings and a number of training rows of its own."""
+
+    model_config = _STRICT
+
+    task: str
+    rows: Rows = None
+    settings: Mapping[str, Scalar] = Field(default={}, alias="set")
 
 
 class SuiteTask(NamedTuple):
@@ -36,29 +50,33 @@ class SuiteTask(NamedTuple):
     name: str  # as published
     group: str  # empty for a suite without groups
     text: str  # the task here with its options, such as `modular kind=parity sizes=1-40`
+    rows: int | None
+    settings: Mapping[str, Scalar]
 
 
 class Suite(BaseModel):
     """The fields of the file of a suite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = _STRICT
 
     summary: str = ""
     source: str = ""
     sizes: Sizes = None
     generalise: Generalise = False
     rows: Rows = None
-    named: Mapping[str, str | Mapping[str, str]] = Field(alias="tasks", min_length=1)
+    named: Mapping[str, str | Entry | Mapping[str, str | Entry]] = Field(alias="tasks", min_length=1)
 
     @property
     def tasks(self) -> list[SuiteTask]:
         """The tasks, in their order, each with its sizes."""
         found = []
         for key, value in self.named.items():
-            group, entries = ("", {key: value}) if isinstance(value, str) else (key, value)
-            for name, text in entries.items():
-                sized = self.sizes is None or " sizes=" in text
-                found.append(SuiteTask(name, group, text if sized else f"{text} sizes={self.sizes}"))
+            group, entries = ("", {key: value}) if isinstance(value, str | Entry) else (key, value)
+            for name, given in entries.items():
+                entry = Entry(task=given) if isinstance(given, str) else given
+                is_sized = self.sizes is None or " sizes=" in entry.task
+                text = entry.task if is_sized else f"{entry.task} sizes={self.sizes}"
+                found.append(SuiteTask(name, group, text, entry.rows or self.rows, entry.settings))
         return found
 
 
@@ -84,13 +102,13 @@ def _files() -> dict[str, Path]:
     return {path.stem: path for folder in tasks.__path__ for path in sorted(Path(folder, "suites").glob("*.toml"))}
 
 
-def command(suite: Suite, text: str) -> str:
+def command(entry: SuiteTask) -> str:
     """The `ape gen` command that generates the data of a task of a suite.
 
     Raises `UsageError` for an unknown task or option, and for invalid values.
     """
-    name, options = task_and_options(text)
+    name, options = task_and_options(entry.text)
     sizes = tasks.make(name, **options).rows({"train": 1}, 0)["train"]  # `--n` is of each size
-    flags = ({} if suite.rows is None else {"n": -(-suite.rows // sizes)}) | options
+    flags = ({} if entry.rows is None else {"n": -(-entry.rows // sizes)}) | options
     words = [f"--{k.replace('_', '-')}" + ("" if v is True else f" {shlex.quote(str(v))}") for k, v in flags.items()]
     return " ".join(["ape gen", name, *words])

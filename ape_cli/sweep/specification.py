@@ -24,7 +24,7 @@ or a subset of them (`combinations.settings_of`):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import Scalar, Whole
 from ape_cli.experiment import suites
-from ape_cli.experiment.spec import ExperimentSpec, Generalise, Rows, Sizes, merge, validated
+from ape_cli.experiment.spec import ExperimentSpec, Generalise, Rows, Sizes, merge, overlaid, validated
 from ape_cli.experiment.spec_files import read_toml
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -148,7 +148,7 @@ def read(path: Path | None, options: SweepSpec | None = None) -> list[SweepSpec]
         got = "[grid]" if isinstance(parts, dict) else brief(parts)
         raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]")
     common, above = layer(fields), options or SweepSpec()
-    return [_checked(_with_suite(merge(common, layer(part), above))) for part in parts]
+    return [_checked(grid) for part in parts for grid in _with_suite(merge(common, layer(part), above))]
 
 
 def layer(fields: dict[str, Any]) -> SweepSpec:
@@ -158,14 +158,22 @@ def layer(fields: dict[str, Any]) -> SweepSpec:
     return validated(SweepSpec, fields, "a sweep")
 
 
-def _with_suite(grid: SweepSpec) -> SweepSpec:
-    """The grid with the tasks of its suite, and with what the suite says of test and training rows and it does not."""
+def _with_suite(grid: SweepSpec) -> Iterator[SweepSpec]:
+    """The grid, or grids with the tasks of its suite, and with what the suite says and the grid does not.
+
+    Tasks for which the suite says different things are in different grids.
+    """
     if grid.suite is None:
-        return grid
-    suite = suites.load(grid.suite)
-    named = [name for name in ("generalise", "rows") if name not in grid.model_fields_set]
-    tasks = [*grid.tasks, *(task.text for task in suite.tasks)]
-    return grid.model_copy(update={"tasks": tasks} | {name: getattr(suite, name) for name in named})
+        yield grid
+        return
+    suite, grids = suites.load(grid.suite), dict[str, dict[str, Any]]()
+    for task in suite.tasks:
+        fields: dict[str, Any] = {"rows": task.rows, "generalise": suite.generalise}
+        fields = {name: value for name, value in fields.items() if name not in grid.model_fields_set}
+        fields["settings"] = overlaid(task.settings, grid.settings)
+        grids.setdefault(repr(fields), {"tasks": [], **fields})["tasks"].append(task.text)
+    for number, fields in enumerate(grids.values()):
+        yield grid.model_copy(update=fields | {"tasks": [*(grid.tasks if number == 0 else []), *fields["tasks"]]})
 
 
 def _checked(grid: SweepSpec) -> SweepSpec:

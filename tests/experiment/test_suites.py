@@ -74,6 +74,26 @@ def test_a_sweep_takes_all_tasks_of_a_suite(own: Path) -> None:
     assert (plan.parameters["sizes"], plan.rows["train"]) == ([1, 2, 3], 9)
 
 
+def test_a_task_may_have_settings_and_rows_of_its_own(own: Path) -> None:
+    """They are in a grid of their own, and the fields of the sweep replace them."""
+    own.write_text(
+        'rows = 50\n[tasks]\na = "copy"\nb = { task = "reverse", rows = 9, set = { memory = "last", steps = 3 } }\n'
+        'c = { task = "repeat" }'
+    )
+    fields: dict[str, Any] = {"schemes": ["rope"], "suite": "own.toml", "set": {"epochs": 2}}
+    first, second = specification.read(None, specification.layer(fields))
+    assert (first.tasks, first.rows, first.settings) == (["copy", "repeat"], 50, {"epochs": 2})
+    assert (second.tasks, second.rows, second.settings) == (["reverse"], 9, {"memory": "last", "epochs": 2})
+    assert "b: a sweep sets memory=last" in ape("tasks", "--suite", "own.toml")[1]
+
+
+def test_settings_without_an_effect_leave_a_task_out(own: Path) -> None:
+    words = ("--schemes", "rope", "--suite", "mad", "--preset", "tiny", "--models", "decoder", "--dry-run", "--json")
+    out, err = ape("sweep", *words)
+    assert len(json.loads(out)["trials"]) == 5
+    assert "left out: rope on compression-sizes-32-vocabulary-15-rows-12800-tiny: memory=last has no effect" in err
+
+
 def test_the_tasks_of_an_option_replace_the_suite_of_a_file(own: Path) -> None:
     file = own.with_name("sweep.toml")
     file.write_text('schemes = ["rope"]\nsuite = "own.toml"\n')
@@ -87,7 +107,7 @@ def test_every_suite_can_be_generated(name: str) -> None:
     assert suite.summary
     assert suite.source
     for task in suite.tasks:
-        assert suites.command(suite, task.text).startswith("ape gen ")
+        assert suites.command(task).startswith("ape gen ")
 
 
 def test_a_folder_on_the_path_adds_suites(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
