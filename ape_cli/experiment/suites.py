@@ -30,11 +30,10 @@ from ape_cli.experiment.choice import task_and_options
 from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
 from ape_cli.experiment.spec_files import read_toml
 
-
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Entry(BaseModel):
+class SuiteEntry(BaseModel):
     """What a suite says of a task: its text, and settings and a number of training rows of its own."""
 
     model_config = _STRICT
@@ -64,16 +63,16 @@ class Suite(BaseModel):
     sizes: Sizes = None
     generalise: Generalise = False
     rows: Rows = None
-    named: Mapping[str, str | Entry | Mapping[str, str | Entry]] = Field(alias="tasks", min_length=1)
+    named: Mapping[str, str | SuiteEntry | Mapping[str, str | SuiteEntry]] = Field(alias="tasks", min_length=1)
 
     @property
     def tasks(self) -> list[SuiteTask]:
         """The tasks, in their order, each with its sizes."""
         found = []
         for key, value in self.named.items():
-            group, entries = ("", {key: value}) if isinstance(value, str | Entry) else (key, value)
+            group, entries = ("", {key: value}) if isinstance(value, str | SuiteEntry) else (key, value)
             for name, given in entries.items():
-                entry = Entry(task=given) if isinstance(given, str) else given
+                entry = SuiteEntry(task=given) if isinstance(given, str) else given
                 is_sized = self.sizes is None or " sizes=" in entry.task
                 text = entry.task if is_sized else f"{entry.task} sizes={self.sizes}"
                 found.append(SuiteTask(name, group, text, entry.rows or self.rows, entry.settings))

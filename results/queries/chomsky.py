@@ -139,6 +139,11 @@ def chomsky_answer() -> str:
     return f"**{several} by at least one of {len(rows())} schemes; {still}.**"
 
 
+def sorted_by_repetition(length: int, symbols: int = 5) -> float:
+    """How many symbols of a sorted string are the one before, in percent; the first one counts as right."""
+    return 100 * (1 - (symbols - 1) * (1 - (1 - 1 / symbols) ** length) / length)
+
+
 def _bold(value: float, least: float) -> str:
     """A score, in bold from `least` on."""
     mark = "**" * (value >= least)
