@@ -27,6 +27,9 @@ from ape_cli.runs.registry import Registry
 from ape_cli.tasks import size_words
 
 
+_LISTED = 8  # sizes; of more, a note says how many there are
+
+
 class Unseen(View[pl.DataFrame]):
     """Shows a line for each row and column: the mean over unseen sizes, with `chance` there."""
 
@@ -66,7 +69,9 @@ def _table(lines: pl.DataFrame, interval: bool) -> Table:
     columns = lines["column"].unique(maintain_order=True).to_list()
     data: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for first in lines.unique("column", keep="first", maintain_order=True).iter_rows(named=True):
-        data.setdefault((first["sizes"], spans(first["unseen"])), []).append(first)
+        unseen = first["unseen"]
+        others = spans(unseen) if len(unseen) <= _LISTED else f"{len(unseen)} from {unseen[0]} to {unseen[-1]}"
+        data.setdefault((first["sizes"], others), []).append(first)
     notes = []
     for (sizes, others), firsts in data.items():
         words = {size_words(first["task"], first["structure"])[0] for first in firsts}
