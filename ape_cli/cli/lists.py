@@ -75,7 +75,7 @@ def _print_suite(name: str, as_json: bool) -> None:
     from ape_cli.experiment import suites
 
     suite = suites.load(name)
-    lines = [
+    lines: Lines = [
         {
             "task": task.name,
             "group": task.group,
