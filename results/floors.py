@@ -1,4 +1,4 @@
-"""Count what baselines without a model reach on the datasets of results/tasks.toml, trees.toml and indirect.toml.
+"""Count what baselines without a model reach on the datasets of some sweeps of results/.
 
     python results/floors.py       writes results/floors.csv, and generates the datasets that are missing
 
@@ -20,7 +20,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
 
 RESULTS = Path(__file__).resolve().parent
-SWEEPS = ("tasks", "trees", "indirect")
+SWEEPS = ("tasks", "trees", "indirect", "chomsky")
 
 
 def counted(sweep: str) -> list[dict[str, object]]:

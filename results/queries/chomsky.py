@@ -8,12 +8,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ape_cli import tasks
 from ape_cli.experiment import suites
 from ape_cli.experiment.choice import preset_plan
+from ape_cli.reports.evaluations import task_of
 from results.plans import ROOT, planned
+from results.queries.answers import floor
 from tools.suite_page import sample
 
 SUITE = "chomsky"
+USUAL = "most frequent answer"
 LEARNED = 90.0  # exact match on the test rows at the training lengths, in percent
 CARRIED = 90.0  # accuracy at longer inputs, in percent, as in the source
 # tasks whose answers are strings; in all others the answer is one symbol
@@ -42,6 +46,14 @@ def named() -> dict[str, str]:
         for task in suites.load(SUITE).tasks
     }
     return {json.dumps([plan.task, plan.parameters], sort_keys=True): name for name, plan in plans.items()}
+
+
+@cache
+def columns() -> dict[str, str]:
+    """The column of each task in reports, by its published name."""
+    made = {name: json.loads(key) for key, name in named().items()}
+    forms = {name: (task, tasks.load(task).form(parameters)) for name, (task, parameters) in made.items()}
+    return {name: task_of({"task": task, "order": None, "form": form}) for name, (task, form) in forms.items()}
 
 
 @cache
@@ -92,10 +104,9 @@ def carried() -> list[tuple[str, str]]:
     return [key for key in chomsky() if learned(*key) and beyond(*key) >= CARRIED]
 
 
-def chance(task: str) -> float:
-    """The most frequent answer at the training lengths: exact match of the test rows in percent."""
-    of = next(of for (name, _), by_seed in chomsky().items() if name == task for of in by_seed.values())
-    return 100 * float(_own(of)["baselines"]["most frequent answer"]["exact_match"])
+def guess(task: str, baseline: str = "") -> float:
+    """Exact match of a baseline on the test rows at the training lengths, in percent. The default is the best one."""
+    return floor(SUITE, columns()[task], baseline=baseline)
 
 
 def _own(of: list[dict[str, Any]]) -> dict[str, Any]:
@@ -105,13 +116,15 @@ def _own(of: list[dict[str, Any]]) -> dict[str, Any]:
 
 def learned_table() -> str:
     """Which tasks are learned: the number of schemes, then the exact match of each at the training lengths."""
-    lines = [f"| task | learned by | {' | '.join(f'`{row}`' for row in rows())} | chance |"]
-    lines.append(f"|---|---:|{'---:|' * (len(rows()) + 1)}")
+    lines = [f"| task | learned by | {' | '.join(f'`{row}`' for row in rows())} | chance | simple rule |"]
+    lines.append(f"|---|---:|{'---:|' * (len(rows()) + 2)}")
     for task in named().values():
         of = [row for row in rows() if (task, row) in chomsky()]
         if of:
             cells = [_bold(trained(task, row), LEARNED) if row in of else "" for row in rows()]
-            lines.append(f"| {task} | {learned_by(task)} of {len(of)} | {' | '.join(cells)} | {chance(task):.1f} |")
+            lines.append(
+                f"| {task} | {learned_by(task)} of {len(of)} | {' | '.join(cells)} | {guess(task, USUAL):.1f} | {guess(task):.1f} |"
+            )
     return "\n".join(lines)
 
 
@@ -151,20 +164,19 @@ def _bold(value: float, least: float) -> str:
 
 
 def fifteen() -> str:
-    """The fifteen tasks: command, sample, number of published rows that the tests compare, and `SHARED`."""
+    """The fifteen tasks: command, sample, published rows that the tests compare, levels of guessing and `SHARED`."""
     compared = {
         name.replace("_", "-"): of["rows"] for name, of in json.loads(GOLDEN.read_text("utf-8"))["tasks"].items()
     }
-    lines = [
-        "| level | task | `ape gen …` | a source | its target | published rows compared | test rows also in training |"
-    ]
-    lines.append("|---|---|---|---|---|---:|---:|")
+    lines = ["| level | task | `ape gen …` | a source | its target | rows compared | chance | simple rule | shared |"]
+    lines.append("|---|---|---|---|---|---:|---:|---:|---:|")
     suite = suites.load(SUITE)
     for task in suite.tasks:
         source, target = sample(task.text)
         command = suites.command(task).removeprefix("ape gen ")
         of_lengths = next(of for name, of in compared.items() if name.startswith(task.name))
         count, shared = sum(map(len, of_lengths.values())), f"{SHARED[task.name] / 10:.1f}%"
-        cells = [task.group, task.name, f"`{command}`", f"`{source}`", f"`{target}`", str(count), shared]
+        cells = [task.group, task.name, f"`{command}`", f"`{source}`", f"`{target}`", str(count)]
+        cells += [f"{guess(task.name, USUAL):.1f}", f"{guess(task.name):.1f}", shared]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

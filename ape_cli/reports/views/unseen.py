@@ -26,7 +26,6 @@ from ape_cli.reports.views.scores import dot_plot
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import size_words
 
-
 _LISTED = 8  # sizes; of more, a note says how many there are
 
 
