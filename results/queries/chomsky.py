@@ -122,9 +122,8 @@ def learned_table() -> str:
         of = [row for row in rows() if (task, row) in chomsky()]
         if of:
             cells = [_bold(trained(task, row), LEARNED) if row in of else "" for row in rows()]
-            lines.append(
-                f"| {task} | {learned_by(task)} of {len(of)} | {' | '.join(cells)} | {guess(task, USUAL):.1f} | {guess(task):.1f} |"
-            )
+            guesses = f"{guess(task, USUAL):.1f} | {guess(task):.1f}"
+            lines.append(f"| {task} | {learned_by(task)} of {len(of)} | {' | '.join(cells)} | {guesses} |")
     return "\n".join(lines)
 
 
