@@ -2,7 +2,7 @@
 
     python results/floors.py       writes results/floors.csv, and generates the datasets that are missing
 
-The scripts `results/tasks.sh`, `results/trees.sh` and `results/indirect.sh` have to be run before. `make record`
+The scripts `results/trees.sh` and `results/indirect.sh` have to be run before. `make record`
 prints the numbers.
 """
 
