@@ -38,8 +38,6 @@ class ComputeSqrt(Sequences):
     summary = "the square root of a binary number, rounded down: 100101 -> 110"
     source = "Deletang et al. 2023, arXiv:2207.02098"
 
-    limits = (1, 60_000, "")
-
     def draw(self, key: U64) -> Source:
         """Draw a number for each key. uint64 [R] -> `Source` of R rows"""
         size = self.draw_sizes(key)

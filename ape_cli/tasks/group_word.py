@@ -53,7 +53,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL
 from ape_cli.storage import files
 from ape_cli.storage.paths import local_path
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._words import Sequences, random_words
+from ape_cli.tasks._words import Sequences, random_words, single_tokens
 
 _MAX_ELEMENTS = 256
 _MAX_BYTES = 2**20  # of a file with a multiplication table
@@ -296,8 +296,6 @@ class GroupWord(Sequences):
         """Whether the products are tags of the source."""
         return self.answers == "tags"
 
-    limits = (1, 60_000, "")
-
     def symbols(self) -> list[str]:
         """The names of the group's elements, which have the ids from 3 on."""
         return self.elements.names
@@ -318,7 +316,6 @@ class GroupWord(Sequences):
             here = source.offsets[row] + index
             state[row] = symbol[here] = products[state[row], element[here]]
         symbol += FIRST_SYMBOL
-        if self.answers != "product":
-            return Tokens(source.offsets, source.position, symbol)
-        rows = np.arange(source.size.size + 1)
-        return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.offsets[1:] - 1])
+        if self.answers == "product":
+            return single_tokens(symbol[source.offsets[1:] - 1])
+        return Tokens(source.offsets, source.position, symbol)

@@ -16,7 +16,7 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._words import Sequences
+from ape_cli.tasks._words import Sequences, single_tokens
 
 _GAP, _PADDING = 2, 3  # the symbols after 0 and 1
 
@@ -37,8 +37,6 @@ class MissingDuplicate(Sequences):
     summary = "the bit missing from a string written twice: 01100210 -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
 
-    limits = (1, 60_000, "")
-
     def draw(self, key: U64) -> Source:
         """Draw a string and the place of its missing bit for each key. uint64 [R] -> `Source` of R rows"""
         size = self.draw_sizes(key)
@@ -57,7 +55,7 @@ class MissingDuplicate(Sequences):
         row = ragged.rows_of(source.offsets)[gap]
         half = np.diff(source.offsets)[row] // 2
         answer[row] = gap + np.where(source.position[gap] < half, half, -half)
-        return Tokens(np.arange(answer.size + 1), np.zeros_like(answer), source.symbol[answer])
+        return single_tokens(source.symbol[answer])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the bits, the gap and the padding."""

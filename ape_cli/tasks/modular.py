@@ -25,7 +25,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._expressions import MINUS, PLUS, SIGNS, TIMES, evaluate, random_expressions
-from ape_cli.tasks._words import Sequences, random_words
+from ape_cli.tasks._words import Sequences, random_words, single_tokens
 
 _KINDS = ("arithmetic", "parity", "simple", "brackets")
 
@@ -110,12 +110,12 @@ class Modular(Sequences):
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: its parity, or its value modulo n."""
-        symbol, rows = source.symbol - FIRST_SYMBOL, source.size.size
+        symbol = source.symbol - FIRST_SYMBOL
         if self.problem == "parity":
             value = np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
         else:
             value = (_simple if self.problem == "simple" else evaluate)(source.offsets, symbol, self.modulus)
-        return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
+        return single_tokens(FIRST_SYMBOL + value)
 
     def expected_tokens(self) -> float:
         """The mean number of symbols: 4m - 3 of m digits, one less than an even length of `simple`, else the size."""

@@ -33,8 +33,6 @@ class SelectiveCopying(Sized):
 
     The size of a source is $L$. A guess is right in 1 of `vocabulary` tags.
 
-    Raises `UsageError` if an option is out of range.
-
     >>> task = SelectiveCopying(length=10, copied=3)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> " ".join(task.id_names[i] for i in row["source_ids"])

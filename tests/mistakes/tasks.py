@@ -107,7 +107,7 @@ associative recall: gaps that grow with the power law
 even pairs: the first two bits compared
   EvenPairs.target  tasks/test_even_pairs.py::test_target_is_rederived
   - source.symbol[last]
-  + source.symbol[np.minimum(first + 1, last)]
+  + source.symbol[first + (last > first)]
 flip-flop: what is ignored is stored
   FlipFlop.target  tasks/test_flip_flop.py::test_target_is_rederived
   - source.symbol == _WRITE
