@@ -1,7 +1,8 @@
 """The task `compute-sqrt`: the target is the square root of a binary number, rounded down.
 
 Source: the task "compute sqrt" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098).
-There are no deviations.
+
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The task `even-pairs`: whether the number of places where a bit string changes is even.
 
 Source: the task "even pairs" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098).
-The language is regular. In the source, lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in
-evaluation.
+The language is regular.
 
-Deviation: lengths are drawn from a normal distribution by default.
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows.
 """

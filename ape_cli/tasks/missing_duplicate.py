@@ -1,7 +1,9 @@
 """The task `missing-duplicate`: the target is the bit missing from a string that is written twice.
 
 Source: the task "missing duplicate" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
-(arXiv:2207.02098). There are no deviations.
+(arXiv:2207.02098).
+
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, T tokens in all.
 """

@@ -2,11 +2,12 @@
 
 Source: the tasks "parity check", "modular arithmetic (simple)" and "modular arithmetic with brackets" of Deletang et
 al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098). The first two languages are regular; the third
-is context-free. In the source, lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in evaluation.
+is context-free.
 
 Deviations: `kind=arithmetic` is our form of the task with brackets. Its sizes are numbers of digits, no digit has a
 sign or brackets of its own, and the place of the outermost operator is uniform over digits instead of tokens.
-`kind=brackets` is the published form. Lengths are drawn from a normal distribution by default.
+`kind=brackets` is the published form. By default, lengths are normally distributed; the published ones are uniform
+(`--sizes 1-40`).
 
 Shapes: R rows, T tokens in all, D digits in all.
 """

@@ -1,10 +1,9 @@
 """The task `solve-equation`: the value of the unknown x in an equation modulo n.
 
 Source: the task "solve equation" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
-(arXiv:2207.02098). The language is deterministic context-free. In the source, lengths are uniform: 1 to 40 in training
-(`--sizes 1-40`), and up to 500 in evaluation.
+(arXiv:2207.02098). The language is deterministic context-free.
 
-Deviation: lengths are drawn from a normal distribution by default.
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, E rows with an equation, T tokens in all.
 """

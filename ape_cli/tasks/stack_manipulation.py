@@ -1,11 +1,10 @@
 """The task `stack-manipulation`: the target is a stack after a list of instructions.
 
 Source: the task "stack manipulation" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
-(arXiv:2207.02098). The language is deterministic context-free. In the source, lengths are uniform: 1 to 40 in training
-(`--sizes 1-40`), and up to 500 in evaluation.
+(arXiv:2207.02098). The language is deterministic context-free.
 
-Deviations: EOS takes the place of the termination symbol and of the padding after it. Lengths are drawn from a normal
-distribution by default.
+Deviations: EOS takes the place of the termination token and of the padding after it. By default, lengths are normally
+distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, N tokens of the longest source.
 """
