@@ -20,7 +20,7 @@ from ape_cli.tasks._words import Sequences, random_words, single_tokens
 
 @dataclass(frozen=True, kw_only=True)
 class EvenPairs(Sequences):
-    """Tell whether the pairs `01` and `10` in a bit string are together even or odd in number.
+    """Tell whether the number of pairs `01` and `10` in a bit string is even.
 
     The bits are drawn uniformly. The target is `0` for an even number of pairs and `1` for an odd one. The number is
     odd if the first and the last bit differ, so a model only needs to compare these two. Each answer is right in half
@@ -32,7 +32,7 @@ class EvenPairs(Sequences):
     ('1110000', '1')
     """
 
-    summary = "whether the pairs 01 and 10 are even (0) or odd (1) in number: 0101001 -> 1"
+    summary = "whether the number of pairs 01 and 10 is even (0) or odd (1): 0101001 -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
 
     def symbols(self) -> list[str]:

@@ -5,7 +5,7 @@ The model has to track a state: the product so far. Its difficulty depends on th
 no transformer of fixed depth can solve the task at every length, unless TC0 = NC1.
 
 With `group=cyclic-5 answers=product generators=0,1,4` it is the task "cycle navigation" of Deletang et al. 2023
-(arXiv:2207.02098): a walk on a circle of five states, with steps of 0, 1 and -1, which is the element `4`. Published
+(arXiv:2207.02098): a walk on a circle of five states, with steps of 0, 1 and -1 (the element `4`). Published
 lengths are uniform (`--sizes 1-40`); at these, 21% of the walks end where they began.
 
 Groups are multiplication tables: named families, or tables in files. Products are read from left to right. The product

@@ -56,7 +56,8 @@ class InContextRecall(Sized):
     The size of a source is the published length $L$. If keys and values have one token, the source has $L - 1$ tokens:
     the last value is only a tag.
 
-    A guess among all values is right in 1 of `values` tags.
+    The value that has been most frequent so far, whatever the key, is right in 32% of the tags with the default
+    options, in 19% in fuzzy recall, and in 53% at preset `small`.
 
     Raises `UsageError` if an option is out of range, or if `noise` is given without `noise_symbols`.
 

@@ -30,6 +30,9 @@ class MissingDuplicate(Sequences):
     `2` takes the place of the missing bit, which is drawn uniformly from both copies. If the length is odd, the source
     ends with the symbol `3`. A source of length 1 is `1`, and so is its target. The size of a source is its length.
 
+    Each answer is right in half of the rows. The missing bit is the one that occurs an odd number of times, so a model
+    that counts does not need positions.
+
     >>> task = MissingDuplicate(length_mean=9, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> "".join(task.id_names[i] for i in row["source_ids"]), task.id_names[row["target_ids"][0]]
