@@ -75,7 +75,7 @@ def _print_suite(name: str, as_json: bool) -> None:
     from ape_cli.experiment import suites
 
     suite = suites.load(name)
-    lines = [
+    lines: Lines = [
         {"task": of.name, "group": of.group, "here": of.text, "set": dict(of.settings), "command": suites.command(of)}
         for of in suite.tasks
     ]

@@ -26,10 +26,14 @@ class Sequences(Sized):
 
     structure = "seq"
     extent = "length"
-    limits = (1, 60_000, "")
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
+
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest length, and a reason for the largest."""
+        return 1, 60_000, ""
 
 
 @dataclass(frozen=True, kw_only=True)
