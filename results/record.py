@@ -42,18 +42,8 @@ SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
 SUITES = ("chomsky",)  # also with the means over unseen sizes, of tokens and of whole answers
 # sweeps without published numbers: with intervals, and also with exact match
-OURS = (
-    "ingredients",
-    "controls",
-    "controls-medium",
-    "init",
-    "features",
-    "extraction",
-    "tasks",
-    "trees",
-    "indirect",
-    "chomsky",
-)
+OURS = ("ingredients", "controls", "controls-medium", "init", "features", "extraction", "tasks", "trees", "indirect")
+OURS += SUITES
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 WIDE = ("table2.md", "table2-exact-match.md", "table2-medium.md", "table2-medium-perplexity.md")  # twelve columns
 TUNED = ("length", "maps", "depth")  # sweeps whose settings are chosen by validation scores

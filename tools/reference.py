@@ -197,14 +197,7 @@ def _columns(schema: Any) -> str:
 def pages() -> dict[str, str]:
     """The text of each page by its path under `docs/reference/`."""
     made = {"commands.md": commands(), "settings.md": settings(), "formats.md": formats()}
-    for more in (
-        tasks_pages,
-        schemes_pages,
-        kinds_of_attention,
-        maps_of_positions,
-        suites_page,
-        sweep_page,
-        python_pages,
-    ):
+    of_parts = (tasks_pages, schemes_pages, kinds_of_attention, maps_of_positions)
+    for more in (*of_parts, suites_page, sweep_page, python_pages):
         made |= more()
     return {name: re.sub(r"[ \t]+$", "", text, flags=re.M) for name, text in made.items()}

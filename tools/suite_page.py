@@ -23,7 +23,8 @@ ape report --view unseen
 ```
 
 In a sweep file, write `suite = "chomsky"`. `sizes`, `rows` and `generalise` of the sweep replace those of the suite.
-`ape report --view unseen` shows means over the sizes beyond training, beside chance.
+`ape report --view unseen` shows means over the sizes beyond training, beside chance. Token accuracy also counts the
+EOS: where answers are single symbols, add `--metric exact_match`.
 """
 OWN = "## A suite of your own"
 

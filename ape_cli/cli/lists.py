@@ -76,14 +76,8 @@ def _print_suite(name: str, as_json: bool) -> None:
 
     suite = suites.load(name)
     lines: Lines = [
-        {
-            "task": task.name,
-            "group": task.group,
-            "here": task.text,
-            "set": dict(task.settings),
-            "command": suites.command(task),
-        }
-        for task in suite.tasks
+        {"task": of.name, "group": of.group, "here": of.text, "set": dict(of.settings), "command": suites.command(of)}
+        for of in suite.tasks
     ]
     if as_json:
         print_json(lines)

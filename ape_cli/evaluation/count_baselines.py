@@ -82,16 +82,18 @@ def count_baselines(data: Dataset, split: str) -> Baselines:
 
 
 def chance_by_size(train: Split, scored: Split) -> dict[int, dict[str, float]]:
-    """The scores at each size of a split of always giving the most frequent answer of the training split of other data.
+    """The scores, at each size of a split, of always giving the most frequent answer of the training split `train`.
 
     They are counted as those of `Baselines`: the end of a target is known.
     """
-    counts = _counts(train)[_USUAL].sort("count", "label", descending=[True, False])
+    labels = (pl.DataFrame(table)["target_ids"].explode() for table in train.tables("target_ids"))
+    counts = pl.concat(part.value_counts() for part in labels).filter(pl.col("target_ids") != PAD)
+    counts = counts.group_by("target_ids").sum().sort("count", "target_ids", descending=[True, False])
     targets = pl.concat(pl.DataFrame(table) for table in scored.tables("size", "target_ids"))
     plan, label = scored.manifest.plan, pl.col("target_ids")
     ends = int(plan.structure == Seq() and not plan.tagged)
     answers = label.list.eval(pl.element() != PAD).list.sum()
-    right = label.list.count_matches(counts["label"][0])
+    right = label.list.count_matches(counts["target_ids"][0])
     of_size = targets.group_by("size").agg(
         token_accuracy=(right + ends).sum() / (answers + ends).sum(), exact_match=(right == answers).mean()
     )

@@ -148,8 +148,8 @@ class Parts(NamedTuple):
 def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     """Read all evaluations of a metric, decoding and split, part by part. `part` is `size` or `op`.
 
-    Each line has the `value`, its `weight`, `rows`, `tokens` and `chance`, the score of the most frequent answer, which
-    is null unless the evaluation is of other sizes than training. The `weight` is the number of evaluated tokens or
+    Each line has the `value`, its `weight`, `rows`, `tokens` and `chance`: the score of the most frequent answer of the
+    training data, null unless the evaluation is of `--generalise`. The `weight` is the number of evaluated tokens or
     rows, whichever the metric is a mean over. `rows` and `tokens` count distinct rows; if these are not known, which
     `distinct` says, they count all. Raises `ApeError` if there are no such evaluations.
     """
@@ -170,10 +170,10 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
         raise NothingToReportError(what, got=options.choice(registry), fix=_FIX[part])
     drawn = of_evaluations(registry, tables, chosen.join(values, on="number", how="semi"), options.split)
     weight = pl.col(_WEIGHT.get(options.metric, "tokens")).alias("weight")
-    named = {field.name for field in CHANCE.fields} & {options.metric} if part == "size" else ()
-    chance = [pl.col("chance").struct.field(name).alias("chance") for name in named] or [pl.lit(None).alias("chance")]
-    values = values.with_columns(weight, *chance, metric=pl.lit(options.metric), value=field)
-    values = values.select(*VALUES, part, "weight", pl.col("chance").cast(pl.Float64))
+    has_chance = part == "size" and options.metric in {of.name for of in CHANCE.fields}
+    chance = pl.col("chance").struct.field(options.metric) if has_chance else pl.lit(None, pl.Float64)
+    values = values.with_columns(weight, metric=pl.lit(options.metric), value=field, chance=chance)
+    values = values.select(*VALUES, part, "weight", "chance")
     return Parts(counted(values, part, drawn), tables.trained, drawn, tables.settings)
 
 

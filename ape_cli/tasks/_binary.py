@@ -35,8 +35,6 @@ class BinaryOperation(Sequences):
     source = "Deletang et al. 2023, arXiv:2207.02098"
     sign: ClassVar[str]
 
-    limits = (1, 60_000, "")
-
     def draw(self, key: U64) -> Source:
         """Draw two numbers for each key. uint64 [R] -> `Source` of R rows"""
         size = self.draw_sizes(key)

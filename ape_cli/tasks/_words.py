@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.rng import U64
+from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks._base import option
 from ape_cli.tasks._sized import Sized
-from ape_cli.tasks._task import Source, letters
+from ape_cli.tasks._task import Source, Tokens, letters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,11 @@ class Sequences(Sized):
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
 
+    @property
+    def limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest length, and a reason for the largest."""
+        return 1, 60_000, ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Sequences):
@@ -39,8 +44,6 @@ class Words(Sequences):
     """
 
     vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
-
-    limits = (1, 60_000, "")
 
     def draw(self, key: U64) -> Source:
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
@@ -61,3 +64,8 @@ def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:
     index = ragged.indices_of(offsets)
     word = rng.bits(np.repeat(rng.child(key, "symbols"), size), index)
     return Source(offsets, index, FIRST_SYMBOL + rng.below(word, symbols), size)
+
+
+def single_tokens(symbol: I64) -> Tokens:
+    """Targets of one token each. int64 [R], ids -> `Tokens` of R rows"""
+    return Tokens(np.arange(symbol.size + 1), np.zeros_like(symbol), symbol)

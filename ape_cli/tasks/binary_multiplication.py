@@ -3,7 +3,8 @@
 Source: the task "binary multiplication" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
 (arXiv:2207.02098).
 
-Deviation: EOS takes the place of the termination token, and the zeros after it are left out.
+Deviations: EOS takes the place of the termination token and of the padding after it. By default, lengths are normally
+distributed; the published ones are uniform (`--sizes 1-40`).
 """
 
 from __future__ import annotations

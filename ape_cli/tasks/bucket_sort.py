@@ -1,7 +1,9 @@
 """The task `bucket-sort`: the target is the symbols of the source in ascending order.
 
 Source: the task "bucket sort" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098),
-with 5 symbols. The published program draws strings as `Words` does. There are no deviations.
+with 5 symbols.
+
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: T tokens in all.
 """

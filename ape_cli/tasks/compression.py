@@ -31,8 +31,6 @@ class Compression(Sized):
 
     The size of a source is the published length, which counts the EOS. A guess is right in 1 of `vocabulary` symbols.
 
-    Raises `UsageError` if an option is out of range.
-
     >>> row = Compression(length=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> len(row["source_ids"]), row["source_ids"] == row["target_ids"]
     (7, True)

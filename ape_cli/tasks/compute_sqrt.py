@@ -1,7 +1,8 @@
 """The task `compute-sqrt`: the target is the square root of a binary number, rounded down.
 
 Source: the task "compute sqrt" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098).
-There are no deviations.
+
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 """
 
 from __future__ import annotations
@@ -37,8 +38,6 @@ class ComputeSqrt(Sequences):
 
     summary = "the square root of a binary number, rounded down: 100101 -> 110"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-
-    limits = (1, 60_000, "")
 
     def draw(self, key: U64) -> Source:
         """Draw a number for each key. uint64 [R] -> `Source` of R rows"""

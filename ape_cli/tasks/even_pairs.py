@@ -1,10 +1,9 @@
 """The task `even-pairs`: whether the number of places where a bit string changes is even.
 
 Source: the task "even pairs" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098).
-The language is regular. In the source, lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in
-evaluation.
+The language is regular.
 
-Deviation: lengths are drawn from a normal distribution by default.
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows.
 """
@@ -13,23 +12,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._words import Sequences, random_words
+from ape_cli.tasks._words import Sequences, random_words, single_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvenPairs(Sequences):
-    """Tell whether the pairs `01` and `10` in a bit string are together even or odd in number.
+    """Tell whether the number of pairs `01` and `10` in a bit string is even.
 
     The bits are drawn uniformly. The target is `0` for an even number of pairs and `1` for an odd one. The number is
     odd if the first and the last bit differ, so a model only needs to compare these two. Each answer is right in half
     of the rows. A string of one bit has no pairs.
-
-    Raises `UsageError` if an option is out of range.
 
     >>> task = EvenPairs(length_mean=7, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -37,10 +32,8 @@ class EvenPairs(Sequences):
     ('1110000', '1')
     """
 
-    summary = "whether the pairs 01 and 10 are even (0) or odd (1) in number: 0101001 -> 1"
+    summary = "whether the number of pairs 01 and 10 is even (0) or odd (1): 0101001 -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-
-    limits = (1, 60_000, "")
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""
@@ -52,9 +45,8 @@ class EvenPairs(Sequences):
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: 1 if its first and its last bit differ."""
-        rows, first, last = source.size.size, source.offsets[:-1], source.offsets[1:] - 1
-        differ = source.symbol[first] != source.symbol[last]
-        return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + differ)
+        first, last = source.offsets[:-1], source.offsets[1:] - 1
+        return single_tokens(FIRST_SYMBOL + (source.symbol[first] != source.symbol[last]))
 
     def expected_target_tokens(self) -> float:
         """The number of tokens of a target."""

@@ -5,9 +5,8 @@ The model has to track a state: the product so far. Its difficulty depends on th
 no transformer of fixed depth can solve the task at every length, unless TC0 = NC1.
 
 With `group=cyclic-5 answers=product generators=0,1,4` it is the task "cycle navigation" of Deletang et al. 2023
-(arXiv:2207.02098): a walk on a circle of five states, with steps of 0, 1 and -1, which is the element `4`. There,
-lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in evaluation. At lengths 1 to 40, 21% of the
-walks end where they began.
+(arXiv:2207.02098): a walk on a circle of five states, with steps of 0, 1 and -1 (the element `4`). Published
+lengths are uniform (`--sizes 1-40`); at these, 21% of the walks end where they began.
 
 Groups are multiplication tables: named families, or tables in files. Products are read from left to right. The product
 of permutations p and q first applies p, then q.
@@ -53,7 +52,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL
 from ape_cli.storage import files
 from ape_cli.storage.paths import local_path
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._words import Sequences, random_words
+from ape_cli.tasks._words import Sequences, random_words, single_tokens
 
 _MAX_ELEMENTS = 256
 _MAX_BYTES = 2**20  # of a file with a multiplication table
@@ -296,8 +295,6 @@ class GroupWord(Sequences):
         """Whether the products are tags of the source."""
         return self.answers == "tags"
 
-    limits = (1, 60_000, "")
-
     def symbols(self) -> list[str]:
         """The names of the group's elements, which have the ids from 3 on."""
         return self.elements.names
@@ -318,7 +315,6 @@ class GroupWord(Sequences):
             here = source.offsets[row] + index
             state[row] = symbol[here] = products[state[row], element[here]]
         symbol += FIRST_SYMBOL
-        if self.answers != "product":
-            return Tokens(source.offsets, source.position, symbol)
-        rows = np.arange(source.size.size + 1)
-        return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.offsets[1:] - 1])
+        if self.answers == "product":
+            return single_tokens(symbol[source.offsets[1:] - 1])
+        return Tokens(source.offsets, source.position, symbol)

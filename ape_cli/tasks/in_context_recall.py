@@ -16,8 +16,10 @@ Deviations:
 
 - The published loss covers all next tokens in training. Here, training rows have the labels of published test rows.
 - Models read an EOS before the sequence.
-- In about 2% of the published fuzzy rows, the last key is new, so its value cannot be known. Here, it never is.
-- The published program picks one of all pairs that noise never replaces. Here, it is one of all but the last.
+- In 1.7% of the published fuzzy training rows and 2.6% of the test rows, the last key is new, so its value cannot be
+  known. Here, it never is.
+- Noise never replaces one of the pairs, drawn uniformly. In the published program it may be the last pair, which is
+  never noise anyway; here, it is one of the others.
 
 Shapes: R rows, S pairs that are drawn for a row, W tokens of the longest pair, N keys of all rows.
 """
@@ -54,7 +56,8 @@ class InContextRecall(Sized):
     The size of a source is the published length $L$. If keys and values have one token, the source has $L - 1$ tokens:
     the last value is only a tag.
 
-    A guess among all values is right in 1 of `values` tags.
+    The value that has been most frequent so far, whatever the key, is right in 32% of the tags with the default
+    options, in 19% in fuzzy recall, and in 53% at preset `small`.
 
     Raises `UsageError` if an option is out of range, or if `noise` is given without `noise_symbols`.
 
@@ -126,13 +129,13 @@ class InContextRecall(Sized):
         column = np.arange(pairs)
         keys = _strings(rng.child(key, "keys"), pairs, self.key_tokens, self.keys, self.shorter_keys)
         values = _strings(rng.child(key, "values"), pairs, self.value_tokens, self.values)
+        values = np.where(values < 0, values, self.keys + values)
         uniform = (rng.bits(rng.child(key, "noise")[:, None], column) >> np.uint64(11)) * 2.0**-53
         is_pair = uniform >= self.noise  # [R, S]
         is_pair[np.arange(key.size), 0 if self._is_fuzzy else rng.below(rng.child(key, "certain"), pairs)] = True
         code = np.where(is_pair, (keys + 1) @ (self.keys + 1) ** np.arange(self.key_tokens), -1 - column)
         first = _first(code)
         tokens = np.concatenate([keys, np.take_along_axis(values, first[..., None], axis=1)], axis=2)  # [R, S, W]
-        tokens[..., self.key_tokens :] += np.where(tokens[..., self.key_tokens :] < 0, 0, self.keys)
         if self.noise:
             word = rng.bits(rng.child(key, "symbols")[:, None], np.arange(pairs * self._longest))
             symbol = self.keys + self.values + rng.below(word, self.noise_symbols).reshape(tokens.shape)

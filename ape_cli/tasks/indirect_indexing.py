@@ -26,7 +26,7 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, letters, option
-from ape_cli.tasks._words import Sequences
+from ape_cli.tasks._words import Sequences, single_tokens
 from ape_cli.tasks.associative_recall import distinct
 
 _SIGNS = ["+", "-", ","]  # their ids follow those of the digits, in this order
@@ -108,14 +108,13 @@ class IndirectIndexing(Sequences):
     def target(self, source: Source) -> Tokens:
         """The target of each source: the symbol at the shift, one token."""
         begin, end, row = source.offsets[:-1], source.offsets[1:], ragged.rows_of(source.offsets)
-        digit, rows = FIRST_SYMBOL + self.vocabulary, np.arange(source.size.size + 1)
+        digit = FIRST_SYMBOL + self.vocabulary
         given = source.symbol[begin + source.size + 1]
         place = np.flatnonzero((source.symbol == given[row]) & (source.position < source.size[row]))  # [R]
         tens = np.where(end - begin - source.size == 6, source.symbol[end - 2] - digit, 0)
         distance = 10 * tens + source.symbol[end - 1] - digit
         back = source.symbol[begin + source.size + 3] == digit + 11
-        answer = source.symbol[place + np.where(back, -distance, distance)]
-        return Tokens(rows, np.zeros(answer.size, dtype=np.int64), answer)
+        return single_tokens(source.symbol[place + np.where(back, -distance, distance)])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the symbols of strings, the digits, the signs and the comma."""

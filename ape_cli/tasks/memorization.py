@@ -35,8 +35,6 @@ class Memorization(Sized):
     The size of a source is the published length. If it is odd, the source has a token less. A table of values by key is
     always right, and a guess is right in 1 of `keys` tags.
 
-    Raises `UsageError` if an option is out of range.
-
     >>> task = Memorization(length=6)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> " ".join(task.id_names[i] for i in row["source_ids"])

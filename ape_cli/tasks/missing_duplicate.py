@@ -1,7 +1,9 @@
 """The task `missing-duplicate`: the target is the bit missing from a string that is written twice.
 
 Source: the task "missing duplicate" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
-(arXiv:2207.02098). There are no deviations.
+(arXiv:2207.02098).
+
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, T tokens in all.
 """
@@ -16,7 +18,7 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._words import Sequences
+from ape_cli.tasks._words import Sequences, single_tokens
 
 _GAP, _PADDING = 2, 3  # the symbols after 0 and 1
 
@@ -28,6 +30,9 @@ class MissingDuplicate(Sequences):
     `2` takes the place of the missing bit, which is drawn uniformly from both copies. If the length is odd, the source
     ends with the symbol `3`. A source of length 1 is `1`, and so is its target. The size of a source is its length.
 
+    Each answer is right in half of the rows. The missing bit is the one that occurs an odd number of times, so a model
+    that counts does not need positions.
+
     >>> task = MissingDuplicate(length_mean=9, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> "".join(task.id_names[i] for i in row["source_ids"]), task.id_names[row["target_ids"][0]]
@@ -36,8 +41,6 @@ class MissingDuplicate(Sequences):
 
     summary = "the bit missing from a string written twice: 01100210 -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-
-    limits = (1, 60_000, "")
 
     def draw(self, key: U64) -> Source:
         """Draw a string and the place of its missing bit for each key. uint64 [R] -> `Source` of R rows"""
@@ -57,7 +60,7 @@ class MissingDuplicate(Sequences):
         row = ragged.rows_of(source.offsets)[gap]
         half = np.diff(source.offsets)[row] // 2
         answer[row] = gap + np.where(source.position[gap] < half, half, -half)
-        return Tokens(np.arange(answer.size + 1), np.zeros_like(answer), source.symbol[answer])
+        return single_tokens(source.symbol[answer])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the bits, the gap and the padding."""

@@ -2,13 +2,14 @@
 
 Source: the tasks "parity check", "modular arithmetic (simple)" and "modular arithmetic with brackets" of Deletang et
 al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098). The first two languages are regular; the third
-is context-free. In the source, lengths are uniform: 1 to 40 in training (`--sizes 1-40`), and up to 500 in evaluation.
+is context-free.
 
 Deviations: `kind=arithmetic` is our form of the task with brackets. Its sizes are numbers of digits, no digit has a
 sign or brackets of its own, and the place of the outermost operator is uniform over digits instead of tokens.
-`kind=brackets` is the published form. Lengths are drawn from a normal distribution by default.
+`kind=brackets` is the published form. By default, lengths are normally distributed; the published ones are uniform
+(`--sizes 1-40`).
 
-Shapes: R rows, T tokens in all, D digits in all.
+Shapes: R rows, T tokens in all.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._expressions import MINUS, PLUS, SIGNS, TIMES, evaluate, random_expressions
-from ape_cli.tasks._words import Sequences, random_words
+from ape_cli.tasks._expressions import MINUS, SIGNS, TIMES, evaluate, random_expressions
+from ape_cli.tasks._words import Sequences, random_words, single_tokens
 
 _KINDS = ("arithmetic", "parity", "simple", "brackets")
 
@@ -110,12 +111,12 @@ class Modular(Sequences):
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: its parity, or its value modulo n."""
-        symbol, rows = source.symbol - FIRST_SYMBOL, source.size.size
+        symbol = source.symbol - FIRST_SYMBOL
         if self.problem == "parity":
             value = np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
         else:
             value = (_simple if self.problem == "simple" else evaluate)(source.offsets, symbol, self.modulus)
-        return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
+        return single_tokens(FIRST_SYMBOL + value)
 
     def expected_tokens(self) -> float:
         """The mean number of symbols: 4m - 3 of m digits, one less than an even length of `simple`, else the size."""
@@ -127,17 +128,14 @@ class Modular(Sequences):
 def _simple(offsets: I64, symbol: I64, modulus: int) -> I64:
     """The values of expressions without brackets. int64 [R+1], int64 [T] -> int64 [R]
 
-    Each term is a product; a minus before it belongs to its first digit.
+    They are read from left to right. `product` is the term that is not yet in the sum, with its sign.
     """
-    is_digit = ragged.indices_of(offsets) % 2 == 0
-    sign = np.roll(symbol, 1)
-    sign[offsets[:-1]] = modulus + PLUS
-    sign, digit = sign[is_digit] - modulus, symbol[is_digit]  # [D]
-    digit = np.where(sign == MINUS, -digit, digit)
-    first = np.flatnonzero(sign != TIMES)  # of each term
-    count, product = np.diff(np.append(first, digit.size)), digit[first]
-    for index in range(1, int(count.max(initial=1))):
-        more = np.flatnonzero(count > index)
-        product[more] = product[more] * digit[first[more] + index] % modulus
-    begin = ragged.offsets_of((np.diff(offsets) + 1) // 2)[:-1]
-    return np.add.reduceat(product, np.searchsorted(first, begin)) % modulus
+    begin, count = offsets[:-1], np.diff(offsets) // 2  # the first digit of each row, and its number of operators
+    total, product = np.zeros_like(begin), symbol[begin]
+    for index in range(int(count.max(initial=0))):
+        row = np.flatnonzero(count > index)
+        sign, digit = (symbol[begin[row] + 2 * index + place] for place in (1, 2))
+        binds = sign == modulus + TIMES
+        total[row] += np.where(binds, 0, product[row])
+        product[row] = np.where(binds, product[row], np.where(sign == modulus + MINUS, -1, 1)) * digit % modulus
+    return (total + product) % modulus

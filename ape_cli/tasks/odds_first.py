@@ -3,8 +3,9 @@
 Source: the task "odds first" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy" (arXiv:2207.02098),
 with words over 2 symbols (`vocabulary=2`).
 
-Deviation: the published program writes the even places first. The paper and the docstring of the program put the odd
-places first, and so does this task. Symbols are letters, not digits, as in `copy`, `reverse` and `repeat`.
+Deviations: the published program writes the even places first. The paper and the program's docstring put the odd places
+first, and so does this task. Symbols are letters, as in `copy`, `reverse` and `repeat`. By default, lengths are
+normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, T tokens in all.
 """

@@ -31,9 +31,8 @@ class SelectiveCopying(Sized):
     blanks are tagged with the symbols, in order. Symbols are drawn uniformly. Each of the other blanks is placed before
     a symbol that is drawn uniformly, so `copy` follows the last symbol. Models read each row once, from left to right.
 
-    The size of a source is $L$. A guess is right in 1 of `vocabulary` tags.
-
-    Raises `UsageError` if an option is out of range.
+    The size of a source is $L$. The most frequent symbol of the source is right in 20% of the tags, and in 40% at
+    preset `small`.
 
     >>> task = SelectiveCopying(length=10, copied=3)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]

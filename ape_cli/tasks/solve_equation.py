@@ -1,10 +1,9 @@
 """The task `solve-equation`: the value of the unknown x in an equation modulo n.
 
 Source: the task "solve equation" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
-(arXiv:2207.02098). The language is deterministic context-free. In the source, lengths are uniform: 1 to 40 in training
-(`--sizes 1-40`), and up to 500 in evaluation.
+(arXiv:2207.02098). The language is deterministic context-free.
 
-Deviation: lengths are drawn from a normal distribution by default.
+Deviation: by default, lengths are normally distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, E rows with an equation, T tokens in all.
 """
@@ -20,7 +19,7 @@ from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._expressions import CLOSE, MINUS, SIGNS, TIMES, evaluate, random_expressions
-from ape_cli.tasks._words import Sequences
+from ape_cli.tasks._words import Sequences, single_tokens
 
 _UNKNOWN, _EQUALS = CLOSE + 1, CLOSE + 2  # these follow the signs of expressions; `TIMES` does not occur
 
@@ -38,8 +37,6 @@ class SolveEquation(Sequences):
     uniform: each answer is right in a fifth of the equations modulo 5. At lengths 1 to 40, `0` is right in 24% of the
     rows, because of those without an equation.
 
-    Raises `UsageError` if an option is out of range.
-
     >>> task = SolveEquation(length_mean=12, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> "".join(task.id_names[i] for i in row["source_ids"]), task.id_names[row["target_ids"][0]]
@@ -52,8 +49,6 @@ class SolveEquation(Sequences):
     source = "Deletang et al. 2023, arXiv:2207.02098"
 
     modulus: int = option(5, "Modulus of the equation.", between=(2, 1000))
-
-    limits = (1, 60_000, "")
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the digits, then the signs."""
@@ -86,7 +81,7 @@ class SolveEquation(Sequences):
         zero, one = (evaluate(cut, np.where(unknown, x, expression), self.modulus) for x in (0, 1))
         solution = np.zeros_like(size)
         solution[row] = (symbol[source.offsets[row + 1] - 1] - zero) * (one - zero) % self.modulus
-        return Tokens(np.arange(size.size + 1), np.zeros_like(size), FIRST_SYMBOL + solution)
+        return single_tokens(FIRST_SYMBOL + solution)
 
     def expected_target_tokens(self) -> float:
         """The number of tokens of a target."""

@@ -1,11 +1,10 @@
 """The task `stack-manipulation`: the target is a stack after a list of instructions.
 
 Source: the task "stack manipulation" of Deletang et al. 2023, "Neural Networks and the Chomsky Hierarchy"
-(arXiv:2207.02098). The language is deterministic context-free. In the source, lengths are uniform: 1 to 40 in training
-(`--sizes 1-40`), and up to 500 in evaluation.
+(arXiv:2207.02098). The language is deterministic context-free.
 
-Deviations: EOS takes the place of the termination symbol and of the padding after it. Lengths are drawn from a normal
-distribution by default.
+Deviations: EOS takes the place of the termination token and of the padding after it. By default, lengths are normally
+distributed; the published ones are uniform (`--sizes 1-40`).
 
 Shapes: R rows, N tokens of the longest source.
 """
@@ -37,8 +36,6 @@ class StackManipulation(Sequences):
     The number of bits is drawn uniformly from 1 to the size minus 1; a source of one token is a bit. Bits and
     instructions are drawn uniformly. From length 10 on, no constant target is right in more than 2% of the rows.
 
-    Raises `UsageError` if an option is out of range.
-
     >>> task = StackManipulation(length_mean=8, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> " ".join(task.id_names[i] for i in row["source_ids"]), " ".join(task.id_names[i] for i in row["target_ids"])
@@ -47,8 +44,6 @@ class StackManipulation(Sequences):
 
     summary = "a stack after instructions: 0 1 1 0 PUSH 1 POP POP -> 1 1 0"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-
-    limits = (1, 60_000, "")
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the bits, then the instructions."""

@@ -15,7 +15,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.evaluation.count_baselines import chance_by_size, count_baselines
 from ape_cli.structure import Seq, Tree
 from tests.conftest import ape, write
 
@@ -126,6 +126,27 @@ def test_written_products_are_a_table_and_tags_are_not(tmp_path: Path) -> None:
     tags = count_baselines(write(tmp_path / "tags", "group-word", **form), "test").counted
     assert set(tags) == {"most frequent answer", "symbol", "symbols before and after"}
     assert max(scores["exact_match"] for scores in tags.values()) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("task", "options"), [("stack-manipulation", {}), ("in-context-recall", {"sizes": (8, 14)}), ("tree-copy", {})]
+)
+def test_chance_at_each_size_is_that_of_its_rows(task: str, options: Row, tmp_path: Path) -> None:
+    """For targets that may be empty, for tags, and for targets without an end."""
+    data = write(tmp_path / "data", task, rows=(120, 1, 40), **options)
+    train, test = (data.split(split).table().to_pylist() for split in ("train", "test"))
+    usual = first_of_most(Counter(i for row in train for i in row["target_ids"] if i != PAD))
+    end, found = (
+        data.structure == Seq() and not data.plan.tagged,
+        chance_by_size(data.split("train"), data.split("test")),
+    )
+    assert found.keys() == {row["size"] for row in test}
+    for size, chance in found.items():
+        labels = [[i for i in row["target_ids"] if i != PAD] for row in test if row["size"] == size]
+        right = [labels_of_row.count(usual) for labels_of_row in labels]
+        tokens = sum(map(len, labels)) + end * len(labels)
+        assert chance["token_accuracy"] == (sum(right) + end * len(labels)) / tokens
+        assert chance["exact_match"] == sum(a == len(b) for a, b in zip(right, labels, strict=True)) / len(labels)
 
 
 def test_a_fixed_map_is_a_table(tmp_path: Path) -> None:

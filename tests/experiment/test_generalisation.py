@@ -42,6 +42,7 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
     run = next(iter(open_registry("results")))
     other = next(e for e in run.evaluations()[0] if e.get("test_only"))
     assert {part["size"]: part["rows"] for part in other["by_size"]} == dict.fromkeys([4, 5, 6, 8, 12, 20], 1000)
+    assert [sorted(part["chance"]) for part in other["by_size"]] == [["exact_match", "token_accuracy"]] * 6
     data = open_dataset(Path("datasets") / other["dataset"])
     assert other["plan"] == {"parameters": data.plan.parameters, "seed": data.plan.seed}
     assert ["plan" in e for e in run.evaluations()[0] if not e.get("test_only")] == [False]

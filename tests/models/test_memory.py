@@ -22,10 +22,8 @@ from ape_cli.runs.config import Config
 from tests.conftest import write
 from tests.evaluation.sharing.conftest import exported_and_loaded
 
-SCHEMES = [
-    ("words", name) for name in ("rope", "learned", "t5", "alibi", "relative", "transformer-xl", "orthogonal-seq")
-]
-SCHEMES += [("trees", name) for name in ("orthogonal-tree", "tree", "tree-path", "wire")]
+SCHEMES = [("words", name) for name in ("rope", "learned", "t5", "relative", "transformer-xl")]
+SCHEMES += [("trees", name) for name in ("orthogonal-tree", "tree-path")]
 
 
 def wanted(scheme: str, model: str = "encoder-decoder", **settings: Any) -> Config:

@@ -15,7 +15,7 @@ from ape_cli.core import rng
 from ape_cli.core.vocabulary import SPLITS
 from tests.tasks.contract import check_uniform, count_of, in_splits, names_of, rows, source_of
 
-FORMS: list[dict[str, Any]] = [{}, {"length_mean": 9, "length_std": 3}, {"sizes": "1-20,37,500"}]
+FORMS: list[dict[str, Any]] = [{"length_mean": 9, "length_std": 3}, {"sizes": "1-20,37,500"}]
 SIGNS = {"binary-addition": "+", "binary-multiplication": "*"}
 
 

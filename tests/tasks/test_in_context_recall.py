@@ -96,6 +96,19 @@ def test_strings_are_drawn_as_published() -> None:
     check_uniform(Counter(row[1] for row in found if len(row[1]) == 2), 6)
 
 
+@pytest.mark.parametrize(
+    ("options", "share"), [({}, 32), (FORMS[2], 19), (tasks.load("in-context-recall").preset_options["small"], 53)]
+)
+def test_the_most_frequent_value_is_as_good_as_described(options: dict[str, Any], share: float) -> None:
+    right = []
+    for row in rows("in-context-recall", split="test", **options)[1]:
+        values = Counter[str]()
+        for name, tag in zip(row["source"], row["target"], strict=True):
+            values.update([name] if name[0] == "v" else [])
+            right += [] if tag == "<pad>" else [values.most_common(1)[0][0] == tag]
+    assert 100 * sum(right) / len(right) == pytest.approx(share, abs=1.5)
+
+
 def test_noise_leaves_at_least_one_pair() -> None:
     form = {"length": 8, "noise": 0.9, "noise_symbols": 5}
     found = [row["source"] for row in rows("in-context-recall", count=2_000, **form)[1]]

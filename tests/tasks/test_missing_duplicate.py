@@ -30,6 +30,7 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
         assert (source.count("2"), source.count("3")) == (1, len(source) % 2)
         words = {bit: filled(source, bit) for bit in "01"}
         assert row["target"] == [bit for bit, word in words.items() if word[:half] == word[half : 2 * half]]
+        assert row["target"] == [bit for bit in "01" if source.count(bit) % 2]
 
 
 def test_samples_of_the_source() -> None:

@@ -32,6 +32,14 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
         assert row["target"] == ["<pad>"] * (begin + 1) + data
 
 
+@pytest.mark.parametrize(("form", "share"), [({}, 20), (FORMS[1], 40)])
+def test_the_most_frequent_symbol_is_as_good_as_described(form: dict[str, Any], share: float) -> None:
+    """The second form is that of preset `small`."""
+    copied = [row["target"][-form.get("copied", 16) :] for row in rows("selective-copying", **form)[1]]
+    right = [max(Counter(names).values()) / len(names) for names in copied]
+    assert 100 * sum(right) / len(right) == pytest.approx(share, abs=1)
+
+
 def test_symbols_and_places_are_uniform() -> None:
     """Each of 9 blanks comes before one of 3 symbols."""
     found = [row["source"] for row in rows("selective-copying", count=3_000, length=16, copied=3, vocabulary=4)[1]]

@@ -21,7 +21,7 @@ def solutions(text: str, modulus: int) -> list[int]:
 @pytest.mark.parametrize("split", SPLITS)
 def test_target_is_rederived(split: str) -> None:
     """Each equation has the published grammar and one solution. Sources of one and two tokens are zeros."""
-    for modulus, count in ((5, ROWS), (2, 41), (10, 41)):
+    for modulus, count in ((5, ROWS), (2, 41), (10, 41)) if split == "train" else ((5, 123),):
         for row in rows("solve-equation", split=split, count=count, modulus=modulus, sizes="1-40,500")[1]:
             text = "".join(row["source"])
             assert len(text) == row["size"]

@@ -42,13 +42,6 @@ def test_symbols_are_uniform_over_the_vocabulary(name: str) -> None:
     check_uniform(Counter(symbol for row in rows(name)[1] for symbol in row["source_ids"]), 20)
 
 
-@pytest.mark.parametrize(("name", "vocabulary"), [("odds-first", 2), ("bucket-sort", 5)])
-def test_symbols_are_uniform_at_each_place(name: str, vocabulary: int) -> None:
-    words = [row["source_ids"] for row in rows(name, vocabulary=vocabulary, sizes=7)[1]]
-    for place in range(7):
-        check_uniform(Counter(word[place] for word in words), vocabulary)
-
-
 @pytest.mark.parametrize(("length", "share"), [(20, 80.2), (40, 90.0), (500, 99.2)])
 def test_repeating_the_previous_symbol_is_as_good_as_described(length: int, share: float) -> None:
     """bucket-sort. The first guess is the smallest symbol."""

@@ -122,14 +122,15 @@ def beyond(sizes: Sizes) -> pl.DataFrame:
 def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
     """The mean over unseen sizes, for each row of each table, with the place of its lines (`layout`).
 
-    `chance` is the mean over them too; `unseen` lists them, and `sizes` is the text of those of training.
-
-    The score of a run is the plain mean of its scores at the counted sizes above the largest training size.
+    The score of a run is the plain mean of its scores at the counted sizes above the largest training size. `unseen`
+    lists these sizes, and `chance` is the mean over them, null if it is not known at each. `sizes` names the training
+    sizes.
     """
     unseen = lines.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
     column = [*DATA, "metric", "decode", "split"]
+    chance = pl.when(pl.col("chance").is_not_null().all()).then(pl.col("chance").mean())
     sizes = unseen.group_by([*column, *CELL]).agg(
-        pl.col("chance").mean(), pl.col("sizes").first(), unseen=pl.col("size").unique().sort()
+        chance, pl.col("sizes").first(), unseen=pl.col("size").unique().sort()
     )
     values = unseen.select(*column, *CELL, *PLACE, *COUNTS, "by_seed").explode("by_seed").unnest("by_seed")
     by_run = values.group_by([*column, *CELL, *PLACE, "seed"], maintain_order=True).agg(

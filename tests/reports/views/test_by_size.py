@@ -46,7 +46,7 @@ def put(
 
     `chances`: the token accuracy of chance at each size. Its exact match is half of it.
     """
-    folder = add(where, scheme, 0.5, seed, **options)
+    folder, known = add(where, scheme, 0.5, seed, **options), chances or {}
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= trained
     for name, of_sizes in found.items():
@@ -65,7 +65,7 @@ def put(
                 "cross_entropy": 1 - c / t,
                 "rows": t,
                 "tokens": t,
-                **({"chance": {"token_accuracy": chances[n], "exact_match": chances[n] / 2}} if chances else {}),
+                **({"chance": {"token_accuracy": known[n], "exact_match": known[n] / 2}} if n in known else {}),
             }
             for n, (c, t) in of_sizes.items()
         ]

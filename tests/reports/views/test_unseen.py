@@ -45,6 +45,13 @@ def test_another_metric_has_its_own_chance(runs: Registry) -> None:
     assert list(table.foot) == []
 
 
+def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
+    found = {"far": {5: (40, 40), 6: (20, 40), 10: (0, 400)}}
+    put(tmp_path, "rope", found, chances={6: 0.5}, task="copy", name="copy")
+    (table,) = VIEW.tables(VIEW.read(registry_of(tmp_path), Options()))
+    assert list(table.foot) == []
+
+
 def test_without_sizes_beyond_training_it_says_how_to_get_them(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {5: (40, 40)}}, task="copy", name="copy")
     with pytest.raises(ApeError, match="no run was evaluated with 30 test rows of a size above"):
