@@ -22,8 +22,11 @@ ape sweep --suite chomsky --schemes rope,alibi --preset small
 ape report --view unseen
 ```
 
-In a sweep file, write `suite = "chomsky"`. `sizes`, `rows` and `generalise` of the sweep replace those of the suite.
-`ape report --view unseen` shows means over the sizes beyond training, beside chance.
+In a sweep file, write `suite = "chomsky"`. `sizes`, `rows` and `generalise` of the sweep replace those of the suite;
+other tasks of the sweep have none of these. Where neither names `rows`, the number is that of the preset.
+
+`ape report --view unseen` shows means over the sizes beyond training, beside chance. Token accuracy counts the EOS
+after an answer; for answers of one symbol, `--metric exact_match` is the published accuracy.
 """
 OWN = "## A suite of your own"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageError
+from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageError, unknown
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
@@ -275,17 +275,21 @@ def preset_plan(
 def task_and_options(text: str) -> tuple[str, dict[str, Any]]:
     """The name of a task and its options, from text such as `modular kind=parity`.
 
-    Raises `UsageError` for text of another form, and for an unknown task.
+    A value with spaces or commas is written in quotes. Raises `UsageError` for text of another form, for an unknown
+    task, and for an order, which is no option of a task.
 
     >>> task_and_options("modular kind=brackets modulus=7")
     ('modular', {'kind': 'brackets', 'modulus': 7})
     """
-    name, *pairs = text.split() or [""]
-    tasks.load(name)
-    if bad := [pair for pair in pairs if "=" not in pair]:
+    name, *pairs = config.outside_quotes(r"\s+", text.strip())
+    task = tasks.load(name)
+    if bad := [pair for pair in pairs if not all(pair.partition("="))]:
         fix = "for example `modular kind=parity`"
         raise UsageError(f"an option of task {name} has no value", got=bad[0], allowed="KEY=VALUE", fix=fix)
-    return name, config.parse_settings(pairs)
+    options = config.parse_settings(pairs)
+    for key in options.keys() & {"name", "order", "source_order"}:  # arguments of `tasks.make`
+        raise unknown(f"option of {name}", key, tasks.options_of(task))
+    return name, options
 
 
 def linearisations(task: str, orders: Sequence[str], preset: str) -> list[str | None]:

@@ -16,15 +16,16 @@ or a file is named by its path:
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ape_cli import tasks
-from ape_cli.core.errors import unknown
+from ape_cli.core.errors import UsageError, unknown
 from ape_cli.core.validation import Scalar
 from ape_cli.experiment.choice import task_and_options
 from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
@@ -41,6 +42,18 @@ class SuiteEntry(BaseModel):
     task: str
     rows: Rows = None
     settings: Mapping[str, Scalar] = Field(default={}, alias="set")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, given: Any) -> Any:
+        """Plain text is the task."""
+        return {"task": given} if isinstance(given, str) else given
+
+
+_Entry = Annotated[
+    Annotated[SuiteEntry, Tag("entry")] | Annotated[Mapping[str, SuiteEntry], Field(min_length=1), Tag("group")],
+    Discriminator(lambda given: "group" if isinstance(given, dict) and "task" not in given else "entry"),
+]
 
 
 class SuiteTask(NamedTuple):
@@ -63,17 +76,16 @@ class Suite(BaseModel):
     sizes: Sizes = None
     generalise: Generalise = False
     rows: Rows = None
-    named: Mapping[str, str | SuiteEntry | Mapping[str, str | SuiteEntry]] = Field(alias="tasks", min_length=1)
+    named: Mapping[str, _Entry] = Field(alias="tasks", min_length=1, examples=[{"parity": "modular kind=parity"}])
 
     @property
     def tasks(self) -> list[SuiteTask]:
         """The tasks, in their order, each with its sizes."""
         found = []
         for key, value in self.named.items():
-            group, entries = ("", {key: value}) if isinstance(value, str | SuiteEntry) else (key, value)
-            for name, given in entries.items():
-                entry = SuiteEntry(task=given) if isinstance(given, str) else given
-                is_sized = self.sizes is None or " sizes=" in entry.task
+            group, entries = ("", {key: value}) if isinstance(value, SuiteEntry) else (key, value)
+            for name, entry in entries.items():
+                is_sized = self.sizes is None or "sizes" in task_and_options(entry.task)[1]
                 text = entry.task if is_sized else f"{entry.task} sizes={self.sizes}"
                 found.append(SuiteTask(name, group, text, entry.rows or self.rows, entry.settings))
         return found
@@ -97,17 +109,23 @@ def load(name: str) -> Suite:
 
 
 def _files() -> dict[str, Path]:
-    """The file of each suite by its name."""
-    return {path.stem: path for folder in tasks.__path__ for path in sorted(Path(folder, "suites").glob("*.toml"))}
+    """The file of each suite by its name. Raises `UsageError` if two suites have the same name."""
+    files = dict[str, Path]()
+    for path in (path for folder in tasks.__path__ for path in sorted(Path(folder, "suites").glob("*.toml"))):
+        if files.setdefault(path.stem, path) != path:
+            got = f"{files[path.stem]} and {path}"
+            raise UsageError("two suites have the same name", got=got, fix="rename one")
+    return files
 
 
 def command(entry: SuiteTask) -> str:
-    """The `ape gen` command that generates the data of a task of a suite.
+    """The `ape gen` command that generates the data of a task of a suite, in a folder with its published name.
 
     Raises `UsageError` for an unknown task or option, and for invalid values.
     """
     name, options = task_and_options(entry.text)
     sizes = tasks.make(name, **options).rows({"train": 1}, 0)["train"]  # `--n` is of each size
     flags = ({} if entry.rows is None else {"n": -(-entry.rows // sizes)}) | options
+    flags["out"] = "datasets/" + re.sub(r"[^A-Za-z0-9.]+", "-", entry.name)
     words = [f"--{k.replace('_', '-')}" + ("" if v is True else f" {shlex.quote(str(v))}") for k, v in flags.items()]
     return " ".join(["ape gen", name, *words])

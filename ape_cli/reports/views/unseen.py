@@ -49,7 +49,7 @@ class Unseen(View[pl.DataFrame]):
         return over_unseen(lines)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """A line for each score. `unseen` lists the sizes, and `low` to `high` is the interval over seeds."""
+        """A line for each score. `low` to `high` is the interval over seeds."""
         return arrange(result, ["chance"], [*COUNTS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
