@@ -49,8 +49,9 @@ class Unseen(View[pl.DataFrame]):
         return over_unseen(lines)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """A line for each score. `low` to `high` is the interval over seeds."""
-        return arrange(result, ["chance"], [*COUNTS])
+        """A line for each score. `unseen` lists the sizes, and `low` to `high` is the interval over seeds."""
+        sizes = pl.Series("unseen", map(spans, result["unseen"].to_list()), pl.String)
+        return arrange(result.with_columns(sizes), ["unseen", "chance"], [*COUNTS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure."""

@@ -35,7 +35,7 @@ def test_each_size_counts_once_and_chance_is_a_mean_too(runs: Registry) -> None:
     assert [dict(cell.by_seed) for cell in cells] == [{1: 0.5, 2: 0.25}] * 2
     assert list(table.foot) == [("chance", ["37.50", "20.00"])]
     assert "Training data: length 5; unseen: 6, 10." in table.notes
-    assert VIEW.frame(result)["chance"].to_list() == [0.375, 0.2]
+    assert VIEW.frame(result).select("unseen", "chance").rows() == [("6, 10", 0.375), ("6, 10", 0.2)]
 
 
 def test_another_metric_has_its_own_chance(runs: Registry) -> None:
