@@ -22,9 +22,11 @@ ape sweep --suite chomsky --schemes rope,alibi --preset small
 ape report --view unseen
 ```
 
-In a sweep file, write `suite = "chomsky"`. `sizes`, `rows` and `generalise` of the sweep replace those of the suite.
-`ape report --view unseen` shows means over the sizes beyond training, beside chance. Token accuracy also counts the
-EOS: where answers are single symbols, add `--metric exact_match`.
+In a sweep file, write `suite = "chomsky"`. `sizes`, `rows`, `models` and `generalise` of the sweep replace those of the
+suite; other tasks of the sweep have none of these. Where neither names `rows`, the number is that of the preset.
+
+`ape report --view unseen` shows means over the sizes beyond training, beside chance: token accuracy, or exact match
+where all answers are single symbols.
 """
 OWN = "## A suite of your own"
 
@@ -53,8 +55,11 @@ def _section(name: str) -> list[str]:
     if isinstance(suite.generalise, tuple):
         first, *_, last = suite.generalise
         facts.append(f"Training sizes: {suite.sizes}; test sizes: {len(suite.generalise)} from {first} to {last}.")
+    facts += [f"A sweep trains with `model={suite.model}`."] * bool(suite.model)
     for task in suite.tasks:
-        facts += [f"A sweep sets `{key}={value}` for {task.name}." for key, value in task.settings.items()]
+        own = ({"model": task.model} if task.model != suite.model else {}) | dict(task.settings)
+        words = " and ".join(f"`{key}={value}`" for key, value in own.items())
+        facts += [f"For {task.name}, it sets {words}."] * bool(own)
     return [f"## `{name}`", " ".join(facts), table(heads, rows)]
 
 

@@ -45,6 +45,13 @@ def _folders(root: Any, below: str, file: str) -> list[str]:
         return []
 
 
+def _suites(ctx: Any) -> list[str]:
+    """The names of the suites."""
+    return sorted(
+        path.stem for folder in plugins.folders("ape_cli.tasks") for path in (folder / "suites").glob("*.toml")
+    )
+
+
 _SCHEMES, _TASKS, _ATTENTIONS = _plugins("position"), _plugins("tasks"), _plugins("attention")
 
 
@@ -58,6 +65,7 @@ VALUES: dict[str, Values] = {
     "--task": _TASKS,
     "--tasks": _TASKS,
     "gen task": _TASKS,
+    "--suite": _suites,
     "tasks names": _TASKS,
     "--attention": _ATTENTIONS,
     "--attentions": _ATTENTIONS,

@@ -56,7 +56,9 @@ def tasks(
         return
     if not names:
         print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
-        print_hint("`ape tasks TASK` lists the options of a task")
+        print_hint(
+            "`ape tasks TASK` lists the options of a task, and `ape tasks --suite NAME` those of a suite: chomsky, mad"
+        )
         return
     for number, entry in enumerate(lines):
         if number:
@@ -76,7 +78,13 @@ def _print_suite(name: str, as_json: bool) -> None:
 
     suite = suites.load(name)
     lines: Lines = [
-        {"task": of.name, "group": of.group, "here": of.text, "set": dict(of.settings), "command": suites.command(of)}
+        {
+            "task": of.name,
+            "group": of.group,
+            "here": of.text,
+            "command": suites.command(of),
+            "sweep": ({"model": of.model} if of.model else {}) | dict(of.settings),
+        }
         for of in suite.tasks
     ]
     if as_json:
@@ -87,9 +95,13 @@ def _print_suite(name: str, as_json: bool) -> None:
         print_result(f"source: {suite.source}")
     heads = ["task", "group", "command"] if any(line["group"] for line in lines) else ["task", "command"]
     print_table(heads, [[line[head] for head in heads] for line in lines])
+    trained: dict[str, list[str]] = {}
     for line in lines:
-        for key, value in line["set"].items():
-            print_note(f"{line['task']}: a sweep sets {key}={shown(value)}")
+        if line["sweep"]:
+            words = ", ".join(f"{key}={shown(value)}" for key, value in line["sweep"].items())
+            trained.setdefault(words, []).append(line["task"])
+    for words, of in trained.items():
+        print_note(f"a sweep trains {', '.join(of)} with {words}")
     print_hint(f"`ape sweep --suite {name} --schemes rope,alibi` trains on all of them")
 
 

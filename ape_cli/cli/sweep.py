@@ -52,7 +52,9 @@ class GridOptions:
 
     PANEL: ClassVar = GRID
     schemes: str | None = option("Schemes, such as rope,orthogonal-seq.")
-    tasks: str | None = option("Tasks. Their datasets are generated with the sizes of the preset.")
+    tasks: str | None = option(
+        "Tasks, such as copy,'modular kind=parity'. Their datasets are generated with the sizes of the preset."
+    )
     suite: str | None = option("All tasks of a suite: chomsky, mad, or FILE.toml.")
     data: list[str] | None = option("An existing dataset; may be repeated.")
     sizes: str | None = option(SIZES)
@@ -82,7 +84,7 @@ class GridOptions:
     def spec(self) -> SweepSpec:
         """The fields of a grid that are given. Raises `UsageError` if one is not valid."""
         from ape_cli.core.numbers import whole_numbers
-        from ape_cli.runs.config import parse_values
+        from ape_cli.runs.config import outside_quotes, parse_values
         from ape_cli.sweep.specification import layer
 
         lists = ("schemes", "tasks", "orders", "structures", "attentions", "positions", "models")
@@ -92,7 +94,7 @@ class GridOptions:
             "seeds": None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds),
         }
         fields = {
-            name: list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+            name: list(dict.fromkeys(part.strip() for part in outside_quotes(",", text) if part.strip()))
             for name in lists
             if (text := getattr(self, name)) is not None
         } | {

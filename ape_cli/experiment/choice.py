@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageError
+from ape_cli.core.errors import LEFT_OUT, ApeError, BusyError, DataError, UsageError, unknown
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
@@ -245,11 +245,12 @@ def preset_plan(
     """
     name, given = task_and_options(task)
     chosen, task_class = config.preset(preset), tasks.load(name)
+    has_options = bool(given)
     if chosen_sizes is not None:
         given["sizes"] = chosen_sizes
     extents = task_class.replaced_by_sizes()
     options = task_class.options_at(preset, chosen.sizes)
-    if given.keys() - {"sizes"}:
+    if has_options:
         options = {k: v for k, v in options.items() if k in {*extents, *chosen.sizes}}
     if "sizes" in given:
         options = {k: v for k, v in options.items() if k not in extents}
@@ -275,17 +276,23 @@ def preset_plan(
 def task_and_options(text: str) -> tuple[str, dict[str, Any]]:
     """The name of a task and its options, from text such as `modular kind=parity`.
 
-    Raises `UsageError` for text of another form, and for an unknown task.
+    A value with spaces or commas is written in quotes. Raises `UsageError` for text of another form, for an unknown
+    task, and for an order, which is no option of a task.
 
     >>> task_and_options("modular kind=brackets modulus=7")
     ('modular', {'kind': 'brackets', 'modulus': 7})
     """
-    name, *pairs = text.split() or [""]
-    tasks.load(name)
-    if bad := [pair for pair in pairs if "=" not in pair]:
+    name, *pairs = config.outside_quotes(r"\s+", text.strip())
+    task = tasks.load(name)
+    if bad := [pair for pair in pairs if not all(pair.partition("="))]:
         fix = "for example `modular kind=parity`"
         raise UsageError(f"an option of task {name} has no value", got=bad[0], allowed="KEY=VALUE", fix=fix)
-    return name, config.parse_settings(pairs)
+    options, declared = config.parse_settings(pairs), tasks.options_of(task)
+    texts = {key: text.strip('"') for key, _, text in (pair.partition("=") for pair in pairs)}
+    options |= {key: texts[key] for key in options if key in declared and declared[key].kind == "str"}
+    for key in options.keys() & {"name", "order", "source_order"}:  # arguments of `tasks.make`
+        raise unknown(f"option of {name}", key, declared)
+    return name, options
 
 
 def linearisations(task: str, orders: Sequence[str], preset: str) -> list[str | None]:

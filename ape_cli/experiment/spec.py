@@ -86,15 +86,15 @@ NO_EXTRA_EVALUATIONS = ExtraEvaluations()  # only the test split, with teacher f
 
 
 def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
-    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true. None: no sizes.
+    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true; `none` or None.
 
     Raises `UsageError` if they are not valid.
 
     >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(None)
     ((30, 50, 51, 52), (1, 2), True, False)
     """
-    if sizes is None or isinstance(sizes, bool) or sizes == AUTO:
-        return bool(sizes)
+    if sizes is None or isinstance(sizes, bool) or sizes in (AUTO, "none"):
+        return sizes in (True, AUTO)
     numbers = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
     if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
         allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"

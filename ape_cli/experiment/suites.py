@@ -8,6 +8,7 @@ or a file is named by its path:
     sizes = "1-40"               # of every task that names none; optional, as the two below
     generalise = "50,100,200"    # sizes of further test rows
     rows = 12_800                # training rows
+    model = "decoder"
 
     [tasks.regular]              # a group, or plain [tasks]
     "parity check" = "modular kind=parity"
@@ -16,15 +17,16 @@ or a file is named by its path:
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ape_cli import tasks
-from ape_cli.core.errors import unknown
+from ape_cli.core.errors import UsageError, unknown
 from ape_cli.core.validation import Scalar
 from ape_cli.experiment.choice import task_and_options
 from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
@@ -34,13 +36,26 @@ _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class SuiteEntry(BaseModel):
-    """What a suite says of a task: its text, and settings and a number of training rows of its own."""
+    """What a suite says of a task: its text, and a number of training rows, a model and settings of its own."""
 
     model_config = _STRICT
 
     task: str
     rows: Rows = None
+    model: str | None = None
     settings: Mapping[str, Scalar] = Field(default={}, alias="set")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, given: Any) -> Any:
+        """Plain text is the task."""
+        return {"task": given} if isinstance(given, str) else given
+
+
+_Entry = Annotated[
+    Annotated[SuiteEntry, Tag("entry")] | Annotated[Mapping[str, SuiteEntry], Field(min_length=1), Tag("group")],
+    Discriminator(lambda given: "group" if isinstance(given, dict) and "task" not in given else "entry"),
+]
 
 
 class SuiteTask(NamedTuple):
@@ -50,6 +65,7 @@ class SuiteTask(NamedTuple):
     group: str  # empty for a suite without groups
     text: str  # the task here with its options, such as `modular kind=parity sizes=1-40`
     rows: int | None
+    model: str | None
     settings: Mapping[str, Scalar]
 
 
@@ -63,19 +79,20 @@ class Suite(BaseModel):
     sizes: Sizes = None
     generalise: Generalise = False
     rows: Rows = None
-    named: Mapping[str, str | SuiteEntry | Mapping[str, str | SuiteEntry]] = Field(alias="tasks", min_length=1)
+    model: str | None = None
+    named: Mapping[str, _Entry] = Field(alias="tasks", min_length=1, examples=[{"parity": "modular kind=parity"}])
 
     @property
     def tasks(self) -> list[SuiteTask]:
         """The tasks, in their order, each with its sizes."""
         found = []
         for key, value in self.named.items():
-            group, entries = ("", {key: value}) if isinstance(value, str | SuiteEntry) else (key, value)
-            for name, given in entries.items():
-                entry = SuiteEntry(task=given) if isinstance(given, str) else given
-                is_sized = self.sizes is None or " sizes=" in entry.task
+            group, entries = ("", {key: value}) if isinstance(value, SuiteEntry) else (key, value)
+            for name, entry in entries.items():
+                is_sized = self.sizes is None or "sizes" in task_and_options(entry.task)[1]
                 text = entry.task if is_sized else f"{entry.task} sizes={self.sizes}"
-                found.append(SuiteTask(name, group, text, entry.rows or self.rows, entry.settings))
+                rows, model = entry.rows or self.rows, entry.model or self.model
+                found.append(SuiteTask(name, group, text, rows, model, entry.settings))
         return found
 
 
@@ -97,17 +114,23 @@ def load(name: str) -> Suite:
 
 
 def _files() -> dict[str, Path]:
-    """The file of each suite by its name."""
-    return {path.stem: path for folder in tasks.__path__ for path in sorted(Path(folder, "suites").glob("*.toml"))}
+    """The file of each suite by its name. Raises `UsageError` if two suites have the same name."""
+    files = dict[str, Path]()
+    for path in (path for folder in tasks.__path__ for path in sorted(Path(folder, "suites").glob("*.toml"))):
+        if files.setdefault(path.stem, path) != path:
+            got = f"{files[path.stem]} and {path}"
+            raise UsageError("two suites have the same name", got=got, fix="rename one")
+    return files
 
 
 def command(entry: SuiteTask) -> str:
-    """The `ape gen` command that generates the data of a task of a suite.
+    """The `ape gen` command that generates the data of a task of a suite, in a folder with its published name.
 
     Raises `UsageError` for an unknown task or option, and for invalid values.
     """
     name, options = task_and_options(entry.text)
     sizes = tasks.make(name, **options).rows({"train": 1}, 0)["train"]  # `--n` is of each size
     flags = ({} if entry.rows is None else {"n": -(-entry.rows // sizes)}) | options
+    flags["out"] = "datasets/" + re.sub(r"[^A-Za-z0-9.]+", "-", entry.name)
     words = [f"--{k.replace('_', '-')}" + ("" if v is True else f" {shlex.quote(str(v))}") for k, v in flags.items()]
     return " ".join(["ape gen", name, *words])

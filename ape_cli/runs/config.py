@@ -21,7 +21,6 @@ from ape_cli.structure import StructureField, linearisation
 # fields that have an option of their own
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
 _FIXED |= {"model", "positions", "positions_options"}
-_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 _LATE = {
     "structure",
     "attention",
@@ -269,9 +268,18 @@ def parse_values(pairs: list[str], name: str = "set") -> dict[str, Any]:
     lists: dict[str, list[Any]] = {}
     for key, text in _divided(pairs, name).items():
         values = _value(f"[{text}]")
-        words = _COMMA.split(text) if isinstance(values, str) else []
+        words = outside_quotes(",", text) if isinstance(values, str) else []
         lists[key] = [_value(word.strip()) for word in words] or values
     return lists
+
+
+def outside_quotes(mark: str, text: str) -> list[str]:
+    """The parts of a text between marks (a regular expression) that are outside double quotes.
+
+    >>> outside_quotes(",", 'copy,group-word generators="0,1"')
+    ['copy', 'group-word generators="0,1"']
+    """
+    return re.split(rf'{mark}(?=(?:[^"]*"[^"]*")*[^"]*$)', text)  # an even number of quotes follows
 
 
 def _divided(pairs: list[str], name: str) -> dict[str, str]:

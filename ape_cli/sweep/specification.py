@@ -148,7 +148,12 @@ def read(path: Path | None, options: SweepSpec | None = None) -> list[SweepSpec]
         got = "[grid]" if isinstance(parts, dict) else brief(parts)
         raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]")
     common, above = layer(fields), options or SweepSpec()
-    return [_checked(grid) for part in parts for grid in _with_suite(merge(common, layer(part), above))]
+    grids = [_checked(grid) for part in parts for grid in _with_suite(merge(common, layer(part), above))]
+    for name in ("sizes", "rows"):
+        value = next((value for grid in grids if (value := getattr(grid, name)) is not None), None)
+        if value is not None and not any(grid.tasks for grid in grids):
+            raise UsageError(f"`{name}` needs a task", got=f"{name} {value}", fix="name one with `tasks`")
+    return grids
 
 
 def layer(fields: dict[str, Any]) -> SweepSpec:
@@ -159,21 +164,25 @@ def layer(fields: dict[str, Any]) -> SweepSpec:
 
 
 def _with_suite(grid: SweepSpec) -> Iterator[SweepSpec]:
-    """The grid, or grids with the tasks of its suite, and with what the suite says and the grid does not.
+    """The grid with its own datasets, and grids with the tasks of its suite and what the suite says of them.
 
-    Tasks for which the suite says different things are in different grids.
+    What the grid says comes first. Tasks for which the suite says different things are in different grids.
     """
-    if grid.suite is None:
+    if grid.suite is None or grid.tasks or grid.data:
         yield grid
+    if grid.suite is None:
         return
     suite, grids = suites.load(grid.suite), dict[str, dict[str, Any]]()
+    tuned = grid.tune.settings if grid.tune else {}
     for task in suite.tasks:
         fields: dict[str, Any] = {"rows": task.rows, "generalise": suite.generalise}
+        fields |= {"models": [task.model]} if task.model else {}
         fields = {name: value for name, value in fields.items() if name not in grid.model_fields_set}
-        fields["settings"] = overlaid(task.settings, grid.settings)
-        grids.setdefault(repr(fields), {"tasks": [], **fields})["tasks"].append(task.text)
-    for number, fields in enumerate(grids.values()):
-        yield grid.model_copy(update=fields | {"tasks": [*(grid.tasks if number == 0 else []), *fields["tasks"]]})
+        own = {key: value for key, value in task.settings.items() if key not in tuned}
+        fields["settings"] = overlaid(own, grid.settings)
+        grids.setdefault(repr(fields), {"tasks": [], "data": [], **fields})["tasks"].append(task.text)
+    for fields in grids.values():
+        yield grid.model_copy(update=fields)
 
 
 def _checked(grid: SweepSpec) -> SweepSpec:

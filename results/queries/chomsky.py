@@ -177,7 +177,7 @@ def fifteen() -> str:
     suite = suites.load(SUITE)
     for task in suite.tasks:
         source, target = sample(task.text)
-        command = suites.command(task).removeprefix("ape gen ")
+        command = suites.command(task).removeprefix("ape gen ").partition(" --out ")[0]
         of_lengths = next(of for name, of in compared.items() if name.startswith(task.name))
         count, shared = sum(map(len, of_lengths.values())), f"{SHARED[task.name] / 10:.1f}%"
         cells = [task.group, task.name, f"`{command}`", f"`{source}`", f"`{target}`", str(count)]

@@ -22,7 +22,7 @@ from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.evaluate import misfit
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
-from ape_cli.models.transformer import loss
+from ape_cli.models.transformer import SequenceModel, loss
 from ape_cli.runs import config
 from ape_cli.tasks._rules import check_rows
 from tests.conftest import write
@@ -187,7 +187,9 @@ def test_causal_tags_are_predicted_by_runs_and_exported_models(stream: Dataset, 
         assert {name: teacher[name] for name in greedy} == greedy
         names = stream.manifest.vocabulary
         rows = [[names[i] for i in row] for row in split.table()["source_ids"].to_pylist()]
-        assert [len(answer) for answer in trained.predict(rows)] == list(map(len, rows))
+        assert isinstance(trained.module, SequenceModel)
+        trained.module.embedding.data.zero_()  # all scores are equal; a place without a tag may have any token
+        assert trained.predict(rows) == [[names[PAD]] * len(row) for row in rows]
 
 
 def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:

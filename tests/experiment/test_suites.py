@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ape_cli.cli.sweep import GridOptions
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import suites
@@ -47,8 +48,8 @@ def test_the_commands_generate_the_data_of_the_sweep(own: Path) -> None:
     """`--n` is of each size: 60 rows are 10 of each of six sizes, and 20 of each of three."""
     lines = json.loads(ape("tasks", "--suite", "own.toml", "--json")[0])
     assert [line["command"] for line in lines] == [
-        "ape gen modular --n 10 --kind parity --sizes 1-6",
-        "ape gen reverse --n 20 --vocabulary 2 --sizes 2-4",
+        "ape gen modular --n 10 --kind parity --sizes 1-6 --out datasets/parity-check",
+        "ape gen reverse --n 20 --vocabulary 2 --sizes 2-4 --out datasets/reverse",
     ]
     for line in lines:
         words = shlex.split(line["command"])[1:]
@@ -84,7 +85,41 @@ def test_a_task_may_have_settings_and_rows_of_its_own(own: Path) -> None:
     first, second = specification.read(None, specification.layer(fields))
     assert (first.tasks, first.rows, first.settings) == (["copy", "repeat"], 50, {"epochs": 2})
     assert (second.tasks, second.rows, second.settings) == (["reverse"], 9, {"memory": "last", "epochs": 2})
-    assert "b: a sweep sets memory=last" in ape("tasks", "--suite", "own.toml")[1]
+    assert "a sweep trains b with memory=last, steps=3\n" in ape("tasks", "--suite", "own.toml")[1]
+    tuned: dict[str, Any] = {"schemes": ["rope"], "suite": "own.toml", "tune": {"set": {"steps": [1, 2]}}}
+    assert [grid.settings for grid in specification.read(None, specification.layer(tuned))] == [{}, {"memory": "last"}]
+
+
+def test_a_task_may_have_a_model_of_its_own(own: Path) -> None:
+    own.write_text('model = "decoder"\n[tasks]\na = "copy"\nb = { task = "reverse", model = "encoder-decoder" }')
+    fields: dict[str, Any] = {"schemes": ["rope"], "suite": "own.toml"}
+    grids = specification.read(None, specification.layer(fields))
+    assert [(grid.tasks, grid.models) for grid in grids] == [
+        (["copy"], ["decoder"]),
+        (["reverse"], ["encoder-decoder"]),
+    ]
+    (grid,) = specification.read(None, specification.layer(fields | {"models": ["decoder"]}))
+    assert (grid.tasks, grid.models) == (["copy", "reverse"], ["decoder"])
+
+
+@pytest.mark.parametrize("more", [{"tasks": ["repeat"]}, {"data": ["mine"]}])
+def test_a_suite_says_nothing_of_other_datasets_of_the_sweep(own: Path, more: dict[str, Any]) -> None:
+    own.write_text(
+        'rows = 50\ngeneralise = "9"\n[tasks]\na = { task = "copy", set = { memory = "last" } }\nb = "reverse"'
+    )
+    grids = specification.read(None, specification.layer({"schemes": ["rope"], "suite": "own.toml", **more}))
+    assert [(grid.tasks, grid.data, grid.rows, grid.generalise, grid.settings) for grid in grids] == [
+        (more.get("tasks", []), more.get("data", []), None, False, {}),
+        (["copy"], [], 50, (9,), {"memory": "last"}),
+        (["reverse"], [], 50, (9,), {}),
+    ]
+
+
+@pytest.mark.parametrize(("name", "value"), [("rows", 5), ("sizes", "1-3")])
+def test_rows_and_sizes_need_a_task(own: Path, name: str, value: Any) -> None:
+    fields = {"schemes": ["rope"], "data": ["mine"], name: value}
+    with pytest.raises(UsageError, match=f"`{name}` needs a task"):
+        specification.read(None, specification.layer(fields))
 
 
 def test_settings_without_an_effect_leave_a_task_out(own: Path) -> None:
@@ -119,6 +154,9 @@ def test_a_folder_on_the_path_adds_suites(own: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(folder)])
     assert "mine" in suites.names()
     assert suites.load("mine").summary == "two tasks"
+    (folder / "suites" / "mine.toml").rename(folder / "suites" / "mad.toml")
+    with pytest.raises(UsageError, match="two suites have the same name"):
+        suites.load("chomsky")
 
 
 def test_with_options_a_task_has_only_the_sizes_of_a_preset(tmp_path: Path) -> None:
@@ -143,7 +181,10 @@ def test_with_options_a_task_has_only_the_sizes_of_a_preset(tmp_path: Path) -> N
         ("", r"unknown task\n  got:     ''"),
         ("modlar kind=parity", "did you mean 'modular'"),
         ("modular parity", r"an option of task modular has no value\n  got:     parity\n  allowed: KEY=VALUE"),
+        ("modular kind=", r"an option of task modular has no value\n  got:     kind="),
         ("modular king=parity", "did you mean 'kind'"),
+        ("tree-copy order=depth", r"unknown option of tree-copy\n  got:     'order'"),
+        ("modular name=x", r"unknown option of modular\n  got:     'name'"),
         ("modular kind=odd", r"unknown kind\n  got:     'odd'"),
         ("images source=digits", r"images has the rows of its source\n  got:     rows 7"),
     ],
@@ -154,10 +195,14 @@ def test_what_is_wrong_with_a_task_is_said(text: str, message: str, tmp_path: Pa
 
 
 def test_values_are_those_of_settings() -> None:
+    """A value with commas or spaces is in quotes."""
     assert task_and_options('group-word generators="0" length_mean=8') == (
         "group-word",
         {"generators": "0", "length_mean": 8},
     )
+    text = 'group-word group=symmetric-3 generators="(0 1),(0 1 2)"'
+    assert task_and_options(text)[1] == {"group": "symmetric-3", "generators": "(0 1),(0 1 2)"}
+    assert GridOptions(tasks=f"copy, {text}").spec().tasks == ["copy", text]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +211,8 @@ def test_values_are_those_of_settings() -> None:
         ("", r"bad value of tasks"),
         ("tasks = 3", "bad value of tasks"),
         ("[tasks]", "bad value of tasks"),
+        ("[tasks.empty]", "bad value of tasks.empty"),
+        ('[tasks]\na = { task = "copy", sets = 3 }', r"bad value of tasks.a.entry.sets\n  got:     3"),
         ('[tasks]\ncopy = "copy"\n[more]', "unknown field of suite"),
     ],
 )

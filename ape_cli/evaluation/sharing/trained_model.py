@@ -123,8 +123,8 @@ class TrainedModel:
         - For models of images: pixels, uint8 [B, H, W, C].
 
         An answer is a list of symbols, or the name of a class for an image. For rows of a split, answers are limited to
-        the length of the true target. For trees and grids, an answer lists the symbol predicted at each position of the
-        true target, with `<pad>` where there is none.
+        the length of the true target, and to the tags that it asks for. For trees and grids, an answer lists the symbol
+        predicted at each position of the true target, with `<pad>` where there is none.
 
         Raises `UsageError` for rows that the model cannot read, `DataError` if the dataset does not fit the model, and
         `RunError` for trees of a task of your own whose file is missing, because only it says how they unfold.
@@ -199,7 +199,7 @@ class TrainedModel:
         for batch, ids in written(self.module, batches, self.device, self.config.precision, task, reading):
             for n, row, mask in zip(batch.row, ids.cpu(), batch.label_mask.cpu(), strict=True):
                 answer = row[mask].tolist()
-                if reading.data == Seq():
+                if reading.data == Seq() and not reading.tagged:
                     answer = [i for i in answer[: answer.index(EOS) if EOS in answer else None] if i != PAD]
                 answers[int(n)] = [self.vocabulary[i] for i in answer]
         return [answers[n] for n in sorted(answers)]

@@ -3,6 +3,9 @@
 The score of a run is the plain mean of its scores at these sizes, so that each size counts once. Then the mean and the
 deviation over seeds are computed, as in the other tables. Ruoss et al. 2023 (arXiv:2305.16843) report such means. The
 view `generalisation` shows one task at a time, and its scores at each size.
+
+Token accuracy counts the EOS after an answer. If all answers of a task are single symbols, exact match therefore takes
+its place: it is the accuracy of these symbols.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.numbers import spans
 from ape_cli.reports import aggregation, baselines
 from ape_cli.reports.evaluations import COUNTS, Options, arrange
-from ape_cli.reports.layout import TABLE
+from ape_cli.reports.layout import DATA, TABLE
 from ape_cli.reports.plots import FEW, Plot
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View, by_size
@@ -26,6 +29,7 @@ from ape_cli.reports.views.scores import dot_plot
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import size_words
 
+_TOKENS, _EXACT = "token_accuracy", "exact_match"
 _LISTED = 8  # sizes; of more, a note says how many there are
 
 
@@ -39,20 +43,28 @@ class Unseen(View[pl.DataFrame]):
 
     def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
-        parts = aggregation.read_parts(registry, "size", replace(options, own=False))
-        seen = by_size.seen_by(registry, parts.values, parts.trained)
-        lines = beyond(Sizes(parts.values, seen, parts.drawn, parts.settings))
+        metrics = dict.fromkeys([options.metric, *([_EXACT] if options.metric == _TOKENS else [])])
+        parts = [
+            aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False)) for metric in metrics
+        ]
+        values, (first, *_) = pl.concat(of.values for of in parts), parts
+        seen = by_size.seen_by(registry, first.values, first.trained)
+        lines = beyond(Sizes(values, seen, first.drawn, first.settings))
         if lines.is_empty():
             raise ApeError(
                 f"no run was evaluated with {FEW} test rows of a size above those of its training data",
                 got=options.choice(registry),
                 fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
             )
-        return over_unseen(lines)
+        ended = [name for name, data in first.trained.items() if data.structure == "seq" and not data.tagged]
+        is_symbol = pl.col("trained_fingerprint").is_in(ended) & (pl.col("tokens") == 2 * pl.col("rows"))  # and its EOS
+        wanted = pl.when(is_symbol.all().over(*DATA)).then(pl.lit(_EXACT)).otherwise(pl.lit(options.metric))
+        return over_unseen(lines.filter(pl.col("metric") == wanted) if options.metric == _TOKENS else lines)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """A line for each score. `unseen` lists the sizes, and `low` to `high` is the interval over seeds."""
-        return arrange(result, ["chance"], [*COUNTS])
+        sizes = pl.Series("unseen", map(spans, result["unseen"].to_list()), pl.String)
+        return arrange(result.with_columns(sizes), ["unseen", "chance"], [*COUNTS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure."""
@@ -77,6 +89,10 @@ def _table(lines: pl.DataFrame, interval: bool) -> Table:
         of = ", ".join(first["column"] for first in firsts) if len(data) > 1 else ""
         word = "/".join(sorted(words)) if len(words) < 3 else "size"
         notes.append(f"Training data: {word} {sizes}; unseen: {others}{of and f' ({of})'}.")
+    if lines["metric"].n_unique() > 1:
+        exact = lines.filter(metric=_EXACT)["column"].unique(maintain_order=True)
+        notes.append(f"Exact match where all answers are single symbols: {', '.join(exact)}.")
+        lines = lines.with_columns(metric=pl.lit(_TOKENS))
     foot, of_foot = baselines.rows(lines, columns)
     rules = ["Each score is the mean over the unseen sizes, each with the same weight.", *of_foot]
     return table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from ape_cli.core.errors import ApeError
 from ape_cli.reports.views import Options, unseen
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of
-from tests.reports.views.test_by_size import put
+from tests.registered import put_evaluation
+from tests.reports.views.test_by_size import path_of, put
 
 VIEW = unseen.Unseen()
 
@@ -35,7 +37,7 @@ def test_each_size_counts_once_and_chance_is_a_mean_too(runs: Registry) -> None:
     assert [dict(cell.by_seed) for cell in cells] == [{1: 0.5, 2: 0.25}] * 2
     assert list(table.foot) == [("chance", ["37.50", "20.00"])]
     assert "Training data: length 5; unseen: 6, 10." in table.notes
-    assert VIEW.frame(result)["chance"].to_list() == [0.375, 0.2]
+    assert VIEW.frame(result).select("unseen", "chance").rows() == [("6, 10", 0.375), ("6, 10", 0.2)]
 
 
 def test_another_metric_has_its_own_chance(runs: Registry) -> None:
@@ -50,6 +52,25 @@ def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
     put(tmp_path, "rope", found, chances={6: 0.5}, task="copy", name="copy")
     (table,) = VIEW.tables(VIEW.read(registry_of(tmp_path), Options()))
     assert list(table.foot) == []
+
+
+def test_single_symbols_count_without_their_eos(tmp_path: Path) -> None:
+    """A row of two tokens is a symbol and its EOS. Only then is the EOS half of all tokens."""
+    for task, tokens in (("modular", 80), ("copy", 200)):
+        folder = put(tmp_path, "rope", {f"far-{task}": {5: (40, 40), 10: (30, 40)}}, task=task, name=task)
+        path = path_of(folder, f"far-{task}")
+        evaluation = json.loads(path.read_text())
+        for line in evaluation["by_size"]:
+            line |= {"tokens": tokens, "exact_match": 0.5 * line["token_accuracy"]}
+        put_evaluation(folder, evaluation)
+    (table,) = VIEW.tables(VIEW.read(registry_of(tmp_path), Options()))
+    ((_, cells),) = table.rows
+    assert {name: cell.mean for name, cell in zip(table.columns, cells, strict=True)} == {
+        "copy": 0.75,
+        "modular": 0.375,
+    }
+    assert "Exact match where all answers are single symbols: modular." in table.notes
+    assert table.title == "Beyond the sizes of training, token accuracy"
 
 
 def test_without_sizes_beyond_training_it_says_how_to_get_them(tmp_path: Path) -> None:
