@@ -62,10 +62,12 @@ def test_repeating_a_symbol_is_not_carrying_over(monkeypatch: pytest.MonkeyPatch
     assert chomsky.beyond_table().splitlines()[2:] == ["| bucket-sort | 95.0 | 60.0 |"]
 
 
-def test_the_answer_counts_tasks() -> None:
+@pytest.mark.parametrize(("done", "end"), [((270, 270), ""), ((3, 270), " So far, 3 of 270 runs are finished.")])
+def test_the_answer_counts_tasks(done: tuple[int, int], end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chomsky, "standing", lambda sweep: done)
     assert chomsky.chomsky_answer() == (
         "**2 of 2 tasks are learned by at least one of 2 schemes; on 1 of them, one is still right at up to five times "
-        "the training length.**"
+        "the training length.**" + end
     )
 
 

@@ -13,7 +13,7 @@ from ape_cli import tasks
 from ape_cli.experiment import suites
 from ape_cli.experiment.choice import preset_plan
 from ape_cli.reports.evaluations import task_of
-from results.plans import ROOT, planned
+from results.plans import ROOT, planned, standing
 from results.queries.answers import floor
 from tools.suite_page import sample
 
@@ -141,12 +141,13 @@ def beyond_table() -> str:
 
 
 def chomsky_answer() -> str:
-    """The answer of the page in a sentence, from the finished runs."""
+    """The answer of the page in a sentence, from the finished runs, and how many there are until all are."""
     found = {task: learned_by(task) for task in named().values() if any(of == task for of, _ in chomsky())}
     over = {key[0] for key in chomsky() if carries_over(*key)}
     several = f"{sum(count > 0 for count in found.values())} of {len(found)} tasks are learned"
     still = f"on {len(over)} of them, one is still right at up to five times the training length"
-    return f"**{several} by at least one of {len(rows())} schemes; {still}.**"
+    (done, of), begun = standing(SUITE), f"**{several} by at least one of {len(rows())} schemes; {still}.**"
+    return begun if done == of else f"{begun} So far, {done} of {of} runs are finished."
 
 
 def sorted_by_repetition(length: int, symbols: int = 5) -> float:

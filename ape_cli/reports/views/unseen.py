@@ -20,12 +20,11 @@ from ape_cli.core.numbers import spans
 from ape_cli.reports import aggregation, baselines
 from ape_cli.reports.evaluations import COUNTS, Options, arrange
 from ape_cli.reports.layout import DATA, TABLE
-from ape_cli.reports.plots import FEW, Plot
+from ape_cli.reports.plots import FEW
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View, by_size
 from ape_cli.reports.views.by_size import Sizes
 from ape_cli.reports.views.generalisation import beyond, over_unseen
-from ape_cli.reports.views.scores import dot_plot
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import size_words
 
@@ -39,7 +38,6 @@ class Unseen(View[pl.DataFrame]):
     about = "means over all sizes beyond those of training, all tasks in one table"
     rank = 11
     unused = ("against", "counts")
-    caption = "Means over all sizes beyond those of training, each with the same weight."
 
     def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
@@ -69,10 +67,6 @@ class Unseen(View[pl.DataFrame]):
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure."""
         return [_table(group, interval) for group in result.partition_by(TABLE, maintain_order=True)]
-
-    def plot(self, result: pl.DataFrame, options: Options) -> Plot:
-        """A plot with a dot for each score."""
-        return dot_plot(self.tables(result, interval=options.interval))
 
 
 def _table(lines: pl.DataFrame, interval: bool) -> Table:
