@@ -18,8 +18,7 @@ and `ape sweep --suite NAME` trains on all of them:
 
 ```sh
 ape tasks --suite chomsky
-ape sweep --suite chomsky --schemes rope,alibi --preset small
-ape report --view unseen
+ape sweep --suite chomsky --schemes rope,alibi --dry-run   # the plan; without this option, the sweep begins
 ```
 
 In a sweep file, write `suite = "chomsky"`. `sizes`, `rows`, `models` and `generalise` of the sweep replace those of the
