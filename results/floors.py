@@ -2,8 +2,7 @@
 
     python results/floors.py       writes results/floors.csv, and generates the datasets that are missing
 
-The scripts `results/trees.sh` and `results/indirect.sh` have to be run before. `make record`
-prints the numbers.
+Run `results/trees.sh` and `results/indirect.sh` first. `make record` prints the numbers.
 """
 
 from __future__ import annotations

@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ape_cli import tasks
+from ape_cli.data.manifest import DatasetPlan
 from ape_cli.experiment import suites
 from ape_cli.experiment.choice import preset_plan
 from ape_cli.reports.evaluations import task_of
-from results.plans import ROOT, planned, standing
+from ape_cli.sweep import specification
+from results.plans import RESULTS, ROOT, planned, standing
 from results.queries.answers import floor
 from tools.suite_page import sample
 
 SUITE = "chomsky"
 USUAL = "most frequent answer"
 LEARNED = 90.0  # exact match on the test rows at the training lengths, in percent
-CARRIED = 90.0  # accuracy at longer inputs, in percent, as in the source
-LONGER = (23, 30, 41, 54, 67, 80, 100)  # the test lengths of the sweep
+CARRIED = 90.0  # accuracy at longer inputs, in percent
+GRID = specification.read(RESULTS / f"{SUITE}.toml")[0]
+LONGER = GRID.generalise  # the test lengths
+assert isinstance(LONGER, tuple)
 REPEATED = "bucket-sort"  # there, repeating the previous symbol reaches `CARRIED`
 # tasks whose answers are strings; in all others the answer is one symbol
 STRINGS = {
@@ -42,21 +45,19 @@ GOLDEN = ROOT / "tests" / "tasks" / "golden" / "chomsky.json"
 
 
 @cache
-def named() -> dict[str, str]:
-    """The published name of each task of the sweep, by the parameters of its dataset."""
-    plans = {
-        task.name: preset_plan(task.text, None, "small", Path("datasets"), "1-20", 200_000)[1]
+def published_plans() -> dict[str, DatasetPlan]:
+    """The plan of the dataset of each task of the sweep, by its published name."""
+    return {
+        task.name: preset_plan(task.text, None, "small", ROOT / "datasets", GRID.sizes, GRID.rows)[1]
         for task in suites.load(SUITE).tasks
     }
-    return {json.dumps([plan.task, plan.parameters], sort_keys=True): name for name, plan in plans.items()}
 
 
-@cache
-def columns() -> dict[str, str]:
-    """The column of each task in reports, by its published name."""
-    made = {name: json.loads(key) for key, name in named().items()}
-    forms = {name: (task, tasks.load(task).form(parameters)) for name, (task, parameters) in made.items()}
-    return {name: task_of({"task": task, "order": None, "form": form}) for name, (task, form) in forms.items()}
+def name_of(plan: DatasetPlan) -> str:
+    """The published name of the task of a dataset of the sweep."""
+    return next(
+        name for name, of in published_plans().items() if (of.task, of.parameters) == (plan.task, plan.parameters)
+    )
 
 
 @cache
@@ -65,10 +66,9 @@ def chomsky() -> dict[tuple[str, str], dict[int, list[dict[str, Any]]]]:
     found: dict[tuple[str, str], dict[int, list[dict[str, Any]]]] = {}
     for item in planned(SUITE).trials:
         if item.state == "finished" and item.run:
-            data, config = item.data.plan, item.config
-            name = named()[json.dumps([data.task, data.parameters], sort_keys=True)]
+            config = item.config
             row = config.scheme + ", randomised" * (config.positions != "plain")
-            found.setdefault((name, row), {})[config.seed] = item.run.evaluations()[0]
+            found.setdefault((name_of(item.data.plan), row), {})[config.seed] = item.run.evaluations()[0]
     return found
 
 
@@ -109,7 +109,9 @@ def carries_over(task: str, row: str) -> bool:
 
 def guess(task: str, baseline: str = "") -> float:
     """Exact match of a baseline on the test rows at the training lengths, in percent. The default is the best one."""
-    return floor(SUITE, columns()[task], baseline=baseline)
+    plan = published_plans()[task]
+    form = tasks.load(plan.task).form(plan.parameters)
+    return floor(SUITE, task_of({"task": plan.task, "order": None, "form": form}), baseline=baseline)
 
 
 def _own(of: list[dict[str, Any]]) -> dict[str, Any]:
@@ -142,7 +144,7 @@ def beyond_table() -> str:
 
 def chomsky_answer() -> str:
     """The answer of the page in a sentence, from the finished runs, and how many there are until all are."""
-    found = {task: learned_by(task) for task in named().values() if any(of == task for of, _ in chomsky())}
+    found = {task: learned_by(task) for task in published_plans() if any(of == task for of, _ in chomsky())}
     over = {key[0] for key in chomsky() if carries_over(*key)}
     several = f"{sum(count > 0 for count in found.values())} of {len(found)} tasks are learned"
     still = f"on {len(over)} of them, one is still right at up to five times the training length"
@@ -158,7 +160,7 @@ def sorted_by_repetition(length: int, symbols: int = 5) -> float:
 def _table(heads: list[str], line: Callable[[str, list[str]], list[str]], guesses: list[str]) -> str:
     """A table with a line for each task that is trained, given the rows of the tables that have it."""
     heads = [*heads, *(f"`{row}`" for row in rows()), *guesses]
-    found = {task: [row for row in rows() if (task, row) in chomsky()] for task in named().values()}
+    found = {task: [row for row in rows() if (task, row) in chomsky()] for task in published_plans()}
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *(line(task, of) for task, of in found.items() if of)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
