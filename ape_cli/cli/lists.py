@@ -57,7 +57,7 @@ def tasks(
     if not names:
         print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
         print_hint(
-            "`ape tasks TASK` lists the options of a task, and `ape tasks --suite NAME` those of a suite: chomsky, mad"
+            "`ape tasks TASK` lists the options of a task; `ape tasks --suite chomsky` lists the tasks of a suite"
         )
         return
     for number, entry in enumerate(lines):

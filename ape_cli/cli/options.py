@@ -177,7 +177,8 @@ TRAINING_ROWS = "Training rows, instead of those of the preset."
 PRESET = "Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small."
 PRECISION = "Precision: fp32, tf32 (only on GPUs) or bf16."
 GENERALISE = """Also evaluate at other sizes, such as 30,50 or 30-40, with 1,000 test rows each. Without SIZES: 1, \
-1.25, 1.5, 2, 3 and 5 times the largest training size (for trees, depth). `none`: not those of a suite."""
+1.25, 1.5, 2, 3 and 5 times the largest training size (for trees, depth). `none`: no other sizes, not even those of a \
+suite."""
 DECODE = "Decoding: teacher (only teacher forcing), or greedy (both)."
 
 

@@ -72,6 +72,11 @@ def below(word: U64, bound: I64 | int) -> I64:
     return scaled.view(np.int64)
 
 
+def uniform(word: U64) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1), multiples of 2^-53. uint64 -> float64, in the shape of `word`"""
+    return (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def child(key: U64, label: str) -> U64:
     """An independent stream for each key, uint64 [...].
 
@@ -95,7 +100,7 @@ def normal(key: U64, mean: float, std: float, low: int, high: int) -> I64:
     out = np.full(key.shape, low - 1, dtype=np.int64)
     pending = np.arange(key.size)
     for attempt in range(1000):
-        u = (bits(key[pending, None], np.array([2 * attempt, 2 * attempt + 1])) >> np.uint64(11)) * 2.0**-53
+        u = uniform(bits(key[pending, None], np.array([2 * attempt, 2 * attempt + 1])))
         z = np.sqrt(-2.0 * np.log1p(-u[:, 0])) * np.cos(2.0 * np.pi * u[:, 1])  # Box and Muller
         value = np.floor(mean + std * z + 0.5)
         good = (value >= low) & (value <= high)

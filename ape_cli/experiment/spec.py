@@ -86,9 +86,9 @@ NO_EXTRA_EVALUATIONS = ExtraEvaluations()  # only the test split, with teacher f
 
 
 def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
-    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true; `none` or None.
+    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true.
 
-    Raises `UsageError` if they are not valid.
+    None and `none` stand for no sizes. Raises `UsageError` if they are not valid.
 
     >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(None)
     ((30, 50, 51, 52), (1, 2), True, False)

@@ -5,10 +5,10 @@ or a file is named by its path:
 
     summary = "two tasks of my paper"
     source = "Doe 2026"
-    sizes = "1-40"               # of every task that names none; optional, as the two below
+    sizes = "1-40"               # of every task that names none; optional, as the three below
     generalise = "50,100,200"    # sizes of further test rows
     rows = 12_800                # training rows
-    model = "decoder"
+    model = "decoder"            # default: encoder-decoder
 
     [tasks.regular]              # a group, or plain [tasks]
     "parity check" = "modular kind=parity"

@@ -41,7 +41,8 @@ def rows(lines: pl.DataFrame, columns: Sequence[str]) -> tuple[list[tuple[str, l
         known = dict(lines.drop_nulls(name).select("column", name).rows()) if name in lines.columns else {}
         if known:
             foot.append((name, [f"{100 * known[column]:.2f}" if column in known else "—" for column in columns]))
-            named = lines.drop_nulls(name).select("column", _BEST) if name == _RULE else pl.DataFrame()
-            best = named.unique(maintain_order=True).rows()
+            best = list[tuple[str, str]]()
+            if name == _RULE:
+                best = lines.drop_nulls(name).select("column", _BEST).unique(maintain_order=True).rows()
             rules.append(about.format(", ".join(f"{rule} ({column})" for column, rule in best)))
     return foot, rules

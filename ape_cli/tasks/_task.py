@@ -22,7 +22,7 @@ import pyarrow as pa
 from ape_cli.core import ragged, renamed, rng, user_parts
 from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
-from ape_cli.core.vocabulary import SPECIAL, SPLITS
+from ape_cli.core.vocabulary import FIRST_SYMBOL, SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import Tree, parse_structure
 from ape_cli.structure.linearisation import Order
@@ -97,6 +97,13 @@ def join(parts: list[Source]) -> Source:
         values = [getattr(part, name) for part in parts]
         columns[name] = None if values[0] is None else np.concatenate(values)
     return Source(offsets, **columns)
+
+
+def of_one_length(symbol: I64, size: int) -> Source:
+    """Sources on a sequence that all have as many tokens, and the same size. `symbol`: int64 [R, N]"""
+    rows, tokens = symbol.shape
+    position = np.tile(np.arange(tokens), rows)
+    return Source(np.arange(rows + 1) * tokens, position, FIRST_SYMBOL + symbol.ravel(), np.full(rows, size))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,6 +54,15 @@ class Words(Sequences):
         return letters(self.vocabulary)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SingleAnswer(Sequences):
+    """A sequence whose target is a single token."""
+
+    def expected_target_tokens(self) -> float:
+        """The number of tokens of a target."""
+        return 1.0
+
+
 def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:
     """Draw one word for each key, uint64 [R]. Its length is drawn from N(mean, std), its symbols are drawn uniformly.
 

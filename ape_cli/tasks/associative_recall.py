@@ -31,9 +31,10 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
-from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
+from ape_cli.core.vocabulary import PAD
 from ape_cli.tasks import Source, Tokens, check_whole, option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._task import of_one_length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +125,7 @@ class AssociativeRecall(Sized):
         queried = np.take_along_axis(keys, distinct(rng.child(key, "queries"), queries, self.pairs), axis=1)  # [R, Q]
         pairs = np.stack([keys, self.keys + values], axis=2).reshape(rows, 2 * self.pairs)
         symbol = np.concatenate([pairs, self._spread(key, queried) if self.length else queried], axis=1)
-        tokens = symbol.shape[1]
-        position = np.tile(np.arange(tokens), rows)
-        return Source(np.arange(rows + 1) * tokens, position, FIRST_SYMBOL + symbol.ravel(), np.full(rows, self.pairs))
+        return of_one_length(symbol, self.pairs)
 
     def _spread(self, key: U64, queries: I64) -> I64:
         """The tokens behind the pairs: the queries in their slots, and what fills them up. [R], [R, Q] -> [R, L - 2P]

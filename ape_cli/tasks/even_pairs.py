@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._words import Sequences, random_words, single_tokens
+from ape_cli.tasks._words import SingleAnswer, random_words, single_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvenPairs(Sequences):
+class EvenPairs(SingleAnswer):
     """Tell whether the number of pairs `01` and `10` in a bit string is even.
 
     The bits are drawn uniformly. The target is `0` for an even number of pairs and `1` for an odd one. The number is
@@ -47,7 +47,3 @@ class EvenPairs(Sequences):
         """The target of each source: 1 if its first and its last bit differ."""
         first, last = source.offsets[:-1], source.offsets[1:] - 1
         return single_tokens(FIRST_SYMBOL + (source.symbol[first] != source.symbol[last]))
-
-    def expected_target_tokens(self) -> float:
-        """The number of tokens of a target."""
-        return 1.0

@@ -75,7 +75,7 @@ class FlipFlop(Sequences):
         size = self.draw_sizes(key)
         begin = ragged.offsets_of(size)
         index = ragged.indices_of(begin)  # [I]
-        uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), index) >> np.uint64(11)) * 2.0**-53
+        uniform = rng.uniform(rng.bits(np.repeat(rng.child(key, "orders"), size), index))
         order = np.where(uniform < self._read, _READ, _WRITE)
         order[uniform >= 1 - self.ignore_probability] = _IGNORE
         order[begin[:-1]] = _WRITE

@@ -37,6 +37,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.tasks import Source, Tokens, check_whole, option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._task import of_one_length
 from ape_cli.tasks.associative_recall import distinct
 
 
@@ -130,8 +131,7 @@ class InContextRecall(Sized):
         keys = _strings(rng.child(key, "keys"), pairs, self.key_tokens, self.keys, self.shorter_keys)
         values = _strings(rng.child(key, "values"), pairs, self.value_tokens, self.values)
         values = np.where(values < 0, values, self.keys + values)
-        uniform = (rng.bits(rng.child(key, "noise")[:, None], column) >> np.uint64(11)) * 2.0**-53
-        is_pair = uniform >= self.noise  # [R, S]
+        is_pair = rng.uniform(rng.bits(rng.child(key, "noise")[:, None], column)) >= self.noise  # [R, S]
         is_pair[np.arange(key.size), 0 if self._is_fuzzy else rng.below(rng.child(key, "certain"), pairs)] = True
         code = np.where(is_pair, (keys + 1) @ (self.keys + 1) ** np.arange(self.key_tokens), -1 - column)
         first = _first(code)
@@ -152,9 +152,7 @@ class InContextRecall(Sized):
         width = self.length + self._is_fuzzy
         filled = np.full((key.size, width), self.keys + self.values + self.noise_symbols)
         filled[np.arange(width) >= width - mask.sum(axis=(1, 2))[:, None]] = tokens[mask]
-        symbol = FIRST_SYMBOL + filled[:, :-1]  # without the last token of the last value
-        rows, position = np.arange(key.size + 1), np.tile(np.arange(width - 1), key.size)
-        return Source(rows * (width - 1), position, symbol.ravel(), np.full(key.size, self.length))
+        return of_one_length(filled[:, :-1], self.length)  # without the last token of the last value
 
     def _placed(self, key: U64, first: I64, tokens: I64) -> tuple[I64, np.ndarray]:
         """The order in which the pairs of each row are written, int64 [R, S + 1], and whether they are, as bool.

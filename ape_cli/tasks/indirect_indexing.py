@@ -26,14 +26,14 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, letters, option
-from ape_cli.tasks._words import Sequences, single_tokens
+from ape_cli.tasks._words import SingleAnswer, single_tokens
 from ape_cli.tasks.associative_recall import distinct
 
 _SIGNS = ["+", "-", ","]  # their ids follow those of the digits, in this order
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndirectIndexing(Sequences):
+class IndirectIndexing(SingleAnswer):
     """Return the symbol at a shift from a given symbol of a string.
 
     The source is a string of distinct symbols, a comma, one of its symbols, a comma, and a shift: a sign and the
@@ -129,7 +129,3 @@ class IndirectIndexing(Sequences):
             return float(1 - pairs[8] / pairs[-1]) if self.shift_max > 9 else 0.0
 
         return self.expected_size() + 5 + self.expected(long)
-
-    def expected_target_tokens(self) -> float:
-        """The number of tokens of a target."""
-        return 1.0

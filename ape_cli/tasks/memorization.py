@@ -22,6 +22,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.tasks import Source, Tokens, check_whole, option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._task import of_one_length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +74,10 @@ class Memorization(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw keys for each key of a stream. uint64 [R] -> `Source` of R rows of 2P tokens"""
-        rows, pairs = key.size, self.length // 2
-        keys = rng.below(rng.bits(rng.child(key, "keys")[:, None], np.arange(pairs)), self.keys)  # [R, P]
-        symbol = FIRST_SYMBOL + np.stack([keys, np.full(keys.shape, self.keys + self.values)], axis=2).ravel()
-        position = np.tile(np.arange(2 * pairs), rows)
-        return Source(np.arange(rows + 1) * 2 * pairs, position, symbol, np.full(rows, self.length))
+        pairs = np.arange(self.length // 2)
+        keys = rng.below(rng.bits(rng.child(key, "keys")[:, None], pairs), self.keys)  # [R, P]
+        symbol = np.stack([keys, np.full(keys.shape, self.keys + self.values)], axis=2)
+        return of_one_length(symbol.reshape(key.size, 2 * pairs.size), self.length)
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: the values of its keys, as tags of the `insert` symbols."""

@@ -18,13 +18,13 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._words import Sequences, single_tokens
+from ape_cli.tasks._words import SingleAnswer, single_tokens
 
 _GAP, _PADDING = 2, 3  # the symbols after 0 and 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MissingDuplicate(Sequences):
+class MissingDuplicate(SingleAnswer):
     """Find the bit that is missing from a string of bits written twice. The target is a single bit.
 
     `2` takes the place of the missing bit, which is drawn uniformly from both copies. If the length is odd, the source
@@ -65,7 +65,3 @@ class MissingDuplicate(Sequences):
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the bits, the gap and the padding."""
         return ["0", "1", "2", "3"]
-
-    def expected_target_tokens(self) -> float:
-        """The number of tokens of a target."""
-        return 1.0

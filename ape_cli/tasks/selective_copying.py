@@ -21,6 +21,7 @@ from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.tasks import Source, Tokens, letters, option
 from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._task import of_one_length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +75,11 @@ class SelectiveCopying(Sized):
         before = rng.below(rng.bits(rng.child(key, "blanks")[:, None], np.arange(blanks)), self.copied)  # [R, blanks]
         cell = (np.arange(rows)[:, None] * self.copied + before).ravel()
         count = np.bincount(cell, minlength=rows * self.copied).reshape(rows, self.copied).cumsum(axis=1)
-        data = FIRST_SYMBOL + rng.below(rng.bits(rng.child(key, "symbols")[:, None], number), self.vocabulary)
-        symbol = np.full((rows, self.length), self._blank)
+        data = rng.below(rng.bits(rng.child(key, "symbols")[:, None], number), self.vocabulary)
+        symbol = np.full((rows, self.length), self.vocabulary)  # the number of the blank
         np.put_along_axis(symbol, number + count, data, axis=1)
         symbol[:, self.copied + blanks] += 1
-        position = np.tile(np.arange(self.length), rows)
-        return Source(np.arange(rows + 1) * self.length, position, symbol.ravel(), np.full(rows, self.length))
+        return of_one_length(symbol, self.length)
 
     def target(self, source: Source) -> Tokens:
         """The target of each source: the symbols that are no blanks, as tags of the last blanks."""

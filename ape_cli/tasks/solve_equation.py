@@ -19,13 +19,13 @@ from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._expressions import CLOSE, MINUS, SIGNS, TIMES, evaluate, random_expressions
-from ape_cli.tasks._words import Sequences, single_tokens
+from ape_cli.tasks._words import SingleAnswer, single_tokens
 
 _UNKNOWN, _EQUALS = CLOSE + 1, CLOSE + 2  # these follow the signs of expressions; `TIMES` does not occur
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolveEquation(Sequences):
+class SolveEquation(SingleAnswer):
     """Find the unknown in an equation modulo n. The target is a single digit.
 
     The source is an expression of `modular kind=brackets` without `*`, in which `x` replaces a digit, followed by `=`
@@ -82,7 +82,3 @@ class SolveEquation(Sequences):
         solution = np.zeros_like(size)
         solution[row] = (symbol[source.offsets[row + 1] - 1] - zero) * (one - zero) % self.modulus
         return single_tokens(FIRST_SYMBOL + solution)
-
-    def expected_target_tokens(self) -> float:
-        """The number of tokens of a target."""
-        return 1.0

@@ -90,7 +90,7 @@ def _mask(rows: TreeRows) -> Sides:
     word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.indices_of(offsets))
     rank = np.empty_like(row)  # of the nodes of a row that may be hidden, before all others
     rank[np.lexsort((word, ~may, row))] = ragged.indices_of(offsets)
-    uniform = (rng.bits(rng.child(rows.stream, "count"), np.array(0)) >> np.uint64(11)) * 2.0**-53
+    uniform = rng.uniform(rng.bits(rng.child(rows.stream, "count"), np.array(0)))
     count = np.floor(rows.task.mask_rate * np.add.reduceat(may, offsets[:-1], dtype=np.int64) + uniform)
     hidden = may & (rank < count[row])
     source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))

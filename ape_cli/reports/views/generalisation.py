@@ -21,6 +21,7 @@ exact match only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,22 +61,7 @@ misleadingly high beyond the training sizes, because the model always reads the 
 
     def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
-        of_metrics = [
-            aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False)) for metric in _METRICS
-        ]
-        seen: dict[str, by_size.Seen | None] = {}
-        drawn: aggregation.Rows = {}
-        for parts in of_metrics:
-            seen |= by_size.seen_by(registry, parts.values, parts.trained)
-            drawn |= parts.drawn
-        lines = beyond(Sizes(pl.concat(parts.values for parts in of_metrics), seen, drawn, of_metrics[0].settings))
-        if lines.is_empty():
-            raise ApeError(
-                f"no run was evaluated with {FEW} test rows of a size above those of its training data",
-                got=replace(options, metric=_METRICS[0]).choice(registry),
-                fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
-            )
-        return lines
+        return read_beyond(registry, options, _METRICS)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """A line for each metric and size. `low` to `high` is the interval over seeds."""
@@ -105,7 +91,30 @@ misleadingly high beyond the training sizes, because the model always reads the 
         return plots.plot(drawn, _METRICS[0], score="score")
 
 
-def beyond(sizes: Sizes) -> pl.DataFrame:
+def read_beyond(registry: Registry, options: Options, metrics: Sequence[str]) -> pl.DataFrame:
+    """The scores of some metrics at each size, without tables that have no counted size beyond training.
+
+    Raises `ApeError` if there are none, which names the first metric.
+    """
+    of_metrics = [
+        aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False)) for metric in metrics
+    ]
+    seen: dict[str, by_size.Seen | None] = {}
+    drawn: aggregation.Rows = {}
+    for parts in of_metrics:
+        seen |= by_size.seen_by(registry, parts.values, parts.trained)
+        drawn |= parts.drawn
+    lines = _beyond(Sizes(pl.concat(parts.values for parts in of_metrics), seen, drawn, of_metrics[0].settings))
+    if lines.is_empty():
+        raise ApeError(
+            f"no run was evaluated with {FEW} test rows of a size above those of its training data",
+            got=replace(options, metric=metrics[0]).choice(registry),
+            fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
+        )
+    return lines
+
+
+def _beyond(sizes: Sizes) -> pl.DataFrame:
     """The scores of each size, without the tables of `by_size` that have no counted size beyond training."""
     ranges = [(f, seen.smallest, seen.largest, seen.areas, str(seen)) for f, seen in sizes.seen.items() if seen]
     schema: dict[str, Any] = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64}

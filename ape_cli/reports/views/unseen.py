@@ -10,21 +10,17 @@ its place: it is the accuracy of these symbols.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError
 from ape_cli.core.numbers import spans
-from ape_cli.reports import aggregation, baselines
-from ape_cli.reports.evaluations import COUNTS, Options, arrange
+from ape_cli.reports import baselines
+from ape_cli.reports.evaluations import COUNTS, Options, arrange, evaluation_tables
 from ape_cli.reports.layout import DATA, TABLE
-from ape_cli.reports.plots import FEW
 from ape_cli.reports.tables import Table, table
-from ape_cli.reports.views import View, by_size
-from ape_cli.reports.views.by_size import Sizes
-from ape_cli.reports.views.generalisation import beyond, over_unseen
+from ape_cli.reports.views import View
+from ape_cli.reports.views.generalisation import over_unseen, read_beyond
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import size_words
 
@@ -41,23 +37,14 @@ class Unseen(View[pl.DataFrame]):
 
     def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
-        metrics = dict.fromkeys([options.metric, *([_EXACT] if options.metric == _TOKENS else [])])
-        parts = [
-            aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False)) for metric in metrics
-        ]
-        values, (first, *_) = pl.concat(of.values for of in parts), parts
-        seen = by_size.seen_by(registry, first.values, first.trained)
-        lines = beyond(Sizes(values, seen, first.drawn, first.settings))
-        if lines.is_empty():
-            raise ApeError(
-                f"no run was evaluated with {FEW} test rows of a size above those of its training data",
-                got=options.choice(registry),
-                fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
-            )
-        ended = [name for name, data in first.trained.items() if data.structure == "seq" and not data.tagged]
+        if options.metric != _TOKENS:
+            return over_unseen(read_beyond(registry, options, [options.metric]))
+        lines = read_beyond(registry, options, [_TOKENS, _EXACT])
+        trained = evaluation_tables(registry, options.split).trained
+        ended = [name for name, data in trained.items() if data.structure == "seq" and not data.tagged]
         is_symbol = pl.col("trained_fingerprint").is_in(ended) & (pl.col("tokens") == 2 * pl.col("rows"))  # and its EOS
-        wanted = pl.when(is_symbol.all().over(*DATA)).then(pl.lit(_EXACT)).otherwise(pl.lit(options.metric))
-        return over_unseen(lines.filter(pl.col("metric") == wanted) if options.metric == _TOKENS else lines)
+        wanted = pl.when(is_symbol.all().over(*DATA)).then(pl.lit(_EXACT)).otherwise(pl.lit(_TOKENS))
+        return over_unseen(lines.filter(pl.col("metric") == wanted))
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """A line for each score. `unseen` lists the sizes, and `low` to `high` is the interval over seeds."""
