@@ -148,11 +148,13 @@ def read(path: Path | None, options: SweepSpec | None = None) -> list[SweepSpec]
         got = "[grid]" if isinstance(parts, dict) else brief(parts)
         raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]")
     common, above = layer(fields), options or SweepSpec()
-    grids = [_checked(grid) for part in parts for grid in _with_suite(merge(common, layer(part), above))]
-    for name in ("sizes", "rows"):
-        value = next((value for grid in grids if (value := getattr(grid, name)) is not None), None)
-        if value is not None and not any(grid.tasks for grid in grids):
-            raise UsageError(f"`{name}` needs a task", got=f"{name} {value}", fix="name one with `tasks`")
+    tables = [(table := layer(part), [*_with_suite(merge(common, table, above))]) for part in parts]
+    grids = [_checked(grid) for _, of_table in tables for grid in of_table]
+    for written, for_grids in [(merge(common, above), grids), *tables]:
+        for name in ("sizes", "rows"):
+            value = getattr(written, name)
+            if value is not None and not any(grid.tasks for grid in for_grids):
+                raise UsageError(f"`{name}` needs a task", got=f"{name} {value}", fix="name one with `tasks`")
     return grids
 
 

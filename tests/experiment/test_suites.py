@@ -120,6 +120,14 @@ def test_rows_and_sizes_need_a_task(own: Path, name: str, value: Any) -> None:
     fields = {"schemes": ["rope"], "data": ["mine"], name: value}
     with pytest.raises(UsageError, match=f"`{name}` needs a task"):
         specification.read(None, specification.layer(fields))
+    file = own.with_name("sweep.toml")
+    with_tasks = '[[grid]]\nschemes = ["rope"]\ntasks = ["copy"]\n'
+    without = '[[grid]]\nschemes = ["rope"]\ndata = ["mine"]\n'
+    file.write_text(f"{with_tasks}{without}{name} = {value!r}\n")
+    with pytest.raises(UsageError, match=f"`{name}` needs a task"):
+        specification.read(file)
+    file.write_text(f"{name} = {value!r}\n{with_tasks}{without}")  # above all grids
+    assert [getattr(grid, name) for grid in specification.read(file)] == [value, None]
 
 
 def test_settings_without_an_effect_leave_a_task_out(own: Path) -> None:
