@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError, pick, suggestion
 from ape_cli.runs.config import PRESETS
 
@@ -23,16 +25,19 @@ RunKind = tuple[tuple[str, ...], ...]  # schemes, tasks and presets that a run h
 def run_kind(
     scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool
 ) -> RunKind:
-    """What filters compare of a run. Some runs have two names for their task, the most specific one last.
+    """What filters compare of a run. Some runs have several names for their task.
 
-    A tree task is also called by its linearisation, as in `tree-copy/depth`, and a task of images (`image`) by its
-    source, as in `images/digits`.
+    A tree task is also called by its linearisation, as in `tree-copy/depth`, a task of images (`image`) by its
+    source, as in `images/digits`, and a task with options as in a request: `modular kind=parity`.
 
     >>> run_kind("rope", "small", "tree-copy", "depth", {}, image=False)[1]
     ('tree-copy', 'tree-copy/depth')
     """
     more = parameters.get("source") if image else order
-    return (scheme,), (task, f"{task}/{more}") if more else (task,), (preset,)
+    names = [task, f"{task}/{more}" if more else task]
+    with suppress(ApeError, LookupError):  # a task that is not known here
+        names.append(tasks.load(task).text(parameters))
+    return (scheme,), tuple(dict.fromkeys(names)), (preset,)
 
 
 class Filter(NamedTuple):

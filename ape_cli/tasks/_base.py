@@ -202,14 +202,26 @@ class BaseTask(ABC):
         return self.recorded(self.parameters)
 
     @classmethod
+    def _of_form(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The `form_options` that are not at their default, by the parameters of a dataset."""
+        options, values = options_of(cls), cls.recorded(parameters)
+        chosen = {name: values.get(name, options[name].default) for name in cls.form_options}
+        return {name: value for name, value in chosen.items() if value != options[name].default}
+
+    @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
         """The form of a dataset by its parameters, as tables name it: `branching 3, binarise`; empty by default."""
-        options, values, parts = options_of(cls), cls.recorded(parameters), []
-        for name in cls.form_options:
-            value = values.get(name, options[name].default)
-            if value != options[name].default:
-                parts.append(name.replace("_", " ") + ("" if value is True else f" {value}"))
-        return ", ".join(parts)
+        chosen = cls._of_form(parameters).items()
+        return ", ".join(name.replace("_", " ") + ("" if value is True else f" {value}") for name, value in chosen)
+
+    @classmethod
+    def text(cls, parameters: Mapping[str, Any]) -> str:
+        """The task of a dataset by its parameters, as requests name it: `modular kind=parity`."""
+        values = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in cls._of_form(parameters).items()
+        }
+        return " ".join([cls.name, *(f"{name}={value}" for name, value in values.items())])
 
     @classmethod
     def options_at(cls, preset: str, sizes: Mapping[str, Any]) -> dict[str, Any]:

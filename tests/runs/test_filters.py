@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from ape_cli import tasks
 from ape_cli.core.errors import ApeError
+from ape_cli.experiment.choice import task_and_options
 from ape_cli.reports.views import by_epoch
 from ape_cli.runs import filters
 from ape_cli.runs.filters import Filter
@@ -83,6 +85,14 @@ def test_images_go_by_their_source_too() -> None:
     assert not Filter(tasks=("cifar-10",)).picks(kind)
     # an option of another task with the same name is not the name of a task
     assert filters.run_kind("rope", "small", "mine", None, {"source": "digits"}, image=False)[1] == ("mine",)
+
+
+@pytest.mark.parametrize("text", ["modular kind=parity", "addition base=2 reverse=true", "copy"])
+def test_tasks_with_options_go_by_the_text_of_a_request_too(text: str) -> None:
+    name, options = task_and_options(text)
+    parameters = tasks.make(name, **options).parameters
+    kind = filters.run_kind("rope", "small", name, None, parameters, image=False)
+    assert kind[1] == tuple(dict.fromkeys((name, text)))
 
 
 def test_a_sweep_without_finished_runs_is_named(here: Path) -> None:
