@@ -127,7 +127,7 @@ def computed() -> dict[str, str]:
         **starts.parts(open_registry(RUNS)),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),
-        **verdicts.parts(RESULTS),
+        **verdicts.parts(),
     }
 
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 
 from ape_cli.reports import published, rendering
 from ape_cli.reports.views import verdicts
 from ape_cli.reports.views.verdicts import Judged, VerdictView
 from ape_cli.runs.registry import open_registry
+from results.plans import RESULTS
 
 
-def parts(folder: Path) -> dict[str, str]:
-    """The tables of each source, a count of each verdict, and a list of sentences, from the files in a folder."""
+@cache
+def judged(source: str) -> list[Judged]:
+    """A verdict on each number of a source."""
+    return verdicts.read(open_registry(RESULTS), published.load(source))
+
+
+def parts() -> dict[str, str]:
+    """The tables of each source, a count of each verdict, and a list of sentences."""
     made = {}
     for name in published.names():
-        cells = verdicts.read(open_registry(folder), published.load(name))
+        cells = judged(name)
         *tables, count = (replace(table, notes=[]) for table in VerdictView().tables(cells))
         made[f"verdicts-{name}.md"] = rendering.markdown(tables).replace("\n\n\n", "\n\n")
         made[f"verdict-counts-{name}.md"] = rendering.markdown([count]).partition("\n\n")[2].strip() + "\n"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -26,6 +27,7 @@ from ape_cli.runs.record import DatasetRecord, RunRecord, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
+from ape_cli.tasks import BaseTask
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
@@ -212,13 +214,22 @@ def has_preset_data(preset: str, trained: DatasetRecord) -> bool:
     rows = trained.rows
     if trained.image:  # validation rows are held out of the images for training; equal images decide how many
         return form_of(trained) == "cifar-10" and (rows["train"] + rows["validation"], rows["test"]) == (50_000, 10_000)
-    if trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
-        return False
-    task_class = tasks.load(trained.task)
+    with suppress(ApeError, LookupError):  # a task that is not known here
+        sizes = _sizes(tasks.load(trained.task), trained.parameters)
+        return rows == PRESETS[preset].rows and sizes == _preset_sizes(preset, trained.task, trained.order)
+    return False
+
+
+@cache
+def _preset_sizes(preset: str, task: str, order: str | None) -> dict[str, Any] | None:
+    """The `_sizes` of a task's dataset at a preset; None if the task has fixed rows."""
+    task_class = tasks.load(task)
+    if task_class.fixed_rows:
+        return None
     options = task_class.options_at(preset, PRESETS[preset].sizes)
-    of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
-    sizes, usual = (
-        {k: v for k, v in task_class.recorded(parameters).items() if k not in task_class.form_options}
-        for parameters in (trained.parameters, of_preset)
-    )
-    return bool(sizes == usual and rows == PRESETS[preset].rows)
+    return _sizes(task_class, tasks.make(task, *linearisation.parse(order), **options).parameters)
+
+
+def _sizes(task_class: type[BaseTask], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a dataset that are not part of its form."""
+    return {k: v for k, v in task_class.recorded(parameters).items() if k not in task_class.form_options}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ape_cli.core.errors import BusyError, DataError, PlaceError, RunError
 from ape_cli.runs import record
@@ -50,6 +50,7 @@ class Packed(Bucket):
 
     source: StoragePath = Path()  # the file, or the folder of several
     files: tuple[StoragePath, ...] = ()
+    at_once: ClassVar[int] = 1
 
     def __str__(self) -> str:
         """The path of the file or of the folder."""

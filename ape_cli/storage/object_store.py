@@ -60,6 +60,7 @@ class Bucket:
     provider: str
     name: str
     query: str  # the options of the address, as given
+    at_once: ClassVar[int] = 16  # requests
 
     @cached_property
     def store(self) -> Any:
@@ -406,7 +407,10 @@ class RemotePath:
 
     # What `files` needs. Its functions say what each method does.
 
-    at_once: ClassVar[int] = 16  # requests
+    @property
+    def at_once(self) -> int:
+        """How many requests run at once."""
+        return self.bucket.at_once
 
     @contextmanager
     def replacing(self, expected: Version | None) -> Iterator[Path]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import get_args
 
-from ape_cli.reports import published
-from ape_cli.reports.views import verdicts
-from ape_cli.runs.registry import open_registry
+from ape_cli.reports.views.verdicts import Word
 from results import plans
 from results.numbers import evaluations, runs
 from results.plans import RESULTS
+from results.verdicts import judged
 
 
 def machines(preset: str, metric: str) -> list[tuple[float, float]]:
@@ -33,11 +31,10 @@ def on_gpus(preset: str) -> int:
     return len({run.name for run, about in runs() if about.config.preset == preset and about.device == "cuda"})
 
 
-@cache
 def verdict_counts(source: str) -> list[int]:
     """The number of verdicts, then of each kind: reproduced, differs for a likely reason, for an open one, not run."""
-    words = [cell.follows for cell in verdicts.read(open_registry(RESULTS), published.load(source))]
-    return [len(words), *(words.count(word) for word in get_args(verdicts.Word))]
+    words = [cell.follows for cell in judged(source)]
+    return [len(words), *(words.count(word) for word in get_args(Word))]
 
 
 PREPRINT = ("table1-paper", "table2-paper")  # the sweeps at the preprint's size
