@@ -54,6 +54,15 @@ def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
     assert list(table.foot) == []
 
 
+def test_each_table_of_a_column_has_its_own_sizes_and_chance(tmp_path: Path) -> None:
+    """The first seed was evaluated at one more size, which is a table of its own."""
+    far, farther = {"far": {6: (20, 40)}}, {"farther": {10: (30, 40)}}
+    for seed, found in ((1, far | farther), (2, far)):
+        put(tmp_path, "rope", found, seed, chances={6: 0.5, 10: 0.25}, task="copy", name="copy")
+    result = VIEW.read(registry_of(tmp_path), Options())
+    assert VIEW.frame(result).select("mean", "unseen", "chance").rows() == [(0.5, "6", 0.5), (0.75, "10", 0.25)]
+
+
 def test_single_symbols_count_without_their_eos(tmp_path: Path) -> None:
     """A row of two tokens is a symbol and its EOS. Only then is the EOS half of all tokens."""
     for task, tokens in (("modular", 80), ("copy", 200)):
