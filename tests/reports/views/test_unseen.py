@@ -45,6 +45,8 @@ def test_another_metric_has_its_own_chance(runs: Registry) -> None:
     assert list(table.foot) == [("chance", ["18.75", "10.00"])]
     (table,) = VIEW.tables(VIEW.read(runs, Options(metric="cross_entropy")))
     assert list(table.foot) == []
+    (table,) = VIEW.tables(VIEW.read(runs, Options(metric="perplexity")))
+    assert any("geometric mean over the unseen sizes" in rule for rule in table.rules)
 
 
 def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
