@@ -6,7 +6,7 @@ gives them, and a sweep lists several values of each (`sweep/specification.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -35,7 +35,8 @@ _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a par
     "attention": attention.options,
     "positions": position_maps.options,
 }
-_SHAPING = (*_PARTS, "structure", "model")  # the fields on which settings in `derived` depend
+_SHAPING = (*_PARTS, "structure", "model")
+_OF_SHAPE, _OF_DATA = {"max_size", "decay"}, {"max_size", "augment"}  # the settings that follow from `_SHAPING`, data
 _REPLACES = {  # a field or setting, and those of the layers below that it replaces
     "data": ("task", "tasks", "suite", "order", "orders", "sizes", "rows", "recorded"),
     "task": ("data", "recorded"),
@@ -239,8 +240,8 @@ def bad_value(error: ValidationError, examples: Mapping[str, Any]) -> UsageError
     )
 
 
-def of_config(config: Config, recorded: DatasetRecord | None = None) -> ExperimentSpec:
-    """The experiment of a configuration, on the dataset that its run recorded."""
+def of_config(config: Config, recorded: DatasetRecord | None = None, variant: Collection[str] = ()) -> ExperimentSpec:
+    """The experiment of a configuration, on the dataset that its run recorded, with the names of its `variant`."""
     settings = {name: value for name in settable(config.modality) if (value := getattr(config, name)) is not None}
     return ExperimentSpec(
         **{name: getattr(config, name) for name in ("preset", "scheme", "attention", "positions", "seed", "precision")},
@@ -248,7 +249,7 @@ def of_config(config: Config, recorded: DatasetRecord | None = None) -> Experime
         structure=None if config.structure is None else config.structure.expression,
         set=settings | config.scheme_options | config.attention_options | config.positions_options,
         recorded=recorded,
-        derived=frozenset({"max_size", "decay"} & settings.keys()),
+        derived=frozenset(settings.keys() & (_OF_DATA.difference(variant) | {"decay"})),
     )
 
 
@@ -298,8 +299,10 @@ def _under(below: Layer, above: Layer) -> Layer:
     fields = overlaid(lower, upper)
     if isinstance(below, ExperimentSpec) and below.derived:
         mapped = position_maps.options(fields.get("positions", position_maps.PLAIN)).keys() & new.keys()
-        if mapped or any(name in upper and upper[name] != getattr(below, name) for name in _SHAPING):
-            settings = {key: value for key, value in settings.items() if key not in below.derived}
+        shaped = mapped or any(name in upper and upper[name] != getattr(below, name) for name in _SHAPING)
+        on_other_data = below.recorded is not None and not upper.keys().isdisjoint(("data", "task"))
+        stale = (_OF_SHAPE if shaped else set()) | (_OF_DATA if on_other_data else set())
+        settings = {key: value for key, value in settings.items() if key not in stale & below.derived}
         fields["derived"] = below.derived & settings.keys() - new.keys()
     fields["settings"] = overlaid(settings, new)
     if lower.get("tune") and upper.get("tune"):

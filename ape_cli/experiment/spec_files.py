@@ -58,4 +58,5 @@ def _read_run(path: StoragePath) -> ExperimentSpec:
             allowed="the run.json of a run, a JSON object with the fields of a configuration, or FILE.toml",
             fix="name another file",
         ) from error
-    return of_config(config, recorded)
+    variant = fields.get("variant")
+    return of_config(config, recorded, variant if isinstance(variant, dict) else ())

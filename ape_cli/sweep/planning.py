@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ape_cli.core.errors import RunError
+from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentSpec, find_dataset, resolve
@@ -71,6 +71,20 @@ class PlannedTrial:
         parts = (self.data.task, self.data.order, self.config.scheme, str(self.config.seed))
         return self.run.name if self.run else "-".join(p for p in parts if p) + "-…"
 
+    def joined(self, other: PlannedTrial) -> PlannedTrial:
+        """The trial with the evaluations of another trial of the same run too.
+
+        Raises `UsageError` if both have test rows at other sizes, and these differ.
+        """
+        sizes = {self.tests.generalise, other.tests.generalise} - {False}
+        if len(sizes) > 1:
+            what = "two grids have the same run with different sizes in `generalise`"
+            raise UsageError(what, got=self.name, fix="give it the same sizes in both")
+        decode = max(self.tests.decode, other.tests.decode, key=record.DECODINGS.index)
+        state = "stopped" if "stopped" in (self.state, other.state) else self.state
+        tests = ExtraEvaluations(next(iter(sizes), False), decode)
+        return replace(self, state=state, tests=tests, others=self.others or other.others)
+
 
 class Planner:
     """Plans trials. Each trial and each dataset is looked at once, and nothing is generated.
@@ -118,11 +132,15 @@ class Planner:
 
 
 def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
-    """The trials, each run once, even if its name is not known yet."""
+    """The trials, each run once with all of its evaluations, even if its name is not known yet.
+
+    Raises `UsageError` as `PlannedTrial.joined`.
+    """
     trials: dict[str, PlannedTrial] = {}
     for item in items:
         unnamed = f"{item.state} {item.tuned} {item.data.folder} {item.config.model_dump_json()}"
-        trials.setdefault(item.run.name if item.run else unnamed, item)
+        key = item.run.name if item.run else unnamed
+        trials[key] = trials[key].joined(item) if key in trials else item
     return list(trials.values())
 
 
@@ -186,9 +204,9 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
     """Generate the missing datasets of the trials in `datasets`, and return the trials with their datasets.
 
     If another process is generating a dataset, this waits for it. Each dataset is opened once. If two trials turn out
-    to be the same run, one of them is dropped.
+    to be the same run, they become one.
     """
-    ready: dict[str, PlannedTrial] = {}
+    ready: list[PlannedTrial] = []
     lengths = LengthGeneralisation(datasets)
     for item in items:
         now = item
@@ -196,5 +214,5 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
             experiment, tests = prepared(item.experiment), item.tests
             others = lengths.opened(experiment.data, tests.generalise, experiment.config)
             now = replace(_planned(experiment, registry, item.past, tests, lengths), others=tuple(others))
-        ready.setdefault(now.name, now)
-    return list(ready.values())
+        ready.append(now)
+    return unique(ready)

@@ -56,6 +56,15 @@ def test_options_replace_fields_of_the_file(here: Path) -> None:
     assert "the configuration file already names a dataset" in refused
 
 
+def test_a_size_that_followed_from_the_data_of_a_run_does_not_stay_on_other_data(here: Path) -> None:
+    about = json.loads((first_run(*WORDS) / "run.json").read_text())
+    asked = about | {"variant": about["variant"] | {"max_size": about["config"]["max_size"]}}
+    for content, size in ((about, None), (asked, about["config"]["max_size"])):  # None: known once there is data
+        Path("mine.json").write_text(json.dumps(content))
+        words = ["--config", "mine.json", "--task", "copy", "--sizes", "30", "--device", "cpu", "--dry-run", "--json"]
+        assert json.loads(ape("train", *words)[0])["config"]["max_size"] == size
+
+
 def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     """It cannot be generated without its source, and the message says what helps."""
     own_trees(Path("mine"))

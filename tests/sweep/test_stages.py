@@ -139,3 +139,18 @@ def test_shards_have_whole_groups(here: Path) -> None:
         plan = json.loads(ape("sweep", *words, "--shard", shard)[0])["trials"]
         assert [t["run"].split("-")[1] for t in plan if t["state"] == "new"] == [s for s in schemes for _ in range(2)]
         assert [t["run"].split("-")[1] for t in plan if t["state"] == "open"] == schemes
+
+
+def test_a_run_of_two_grids_has_the_evaluations_of_both(here: Path) -> None:
+    def of(*grids: dict[str, Any]) -> list[planning.PlannedTrial]:
+        common = {**FIELDS, "schemes": ["none"], "seeds": [1], "tune": None}
+        groups = combinations.groups([grid_of(common | grid) for grid in grids], "tiny")
+        return stages.plan(groups, open_registry("results"), Path("datasets")).first
+
+    train(of({}))
+    grids: list[dict[str, Any]] = [{}, {"generalise": [12]}, {"decode": "greedy"}]
+    assert [item.state for item in of(*grids)] == ["stopped"]
+    train(of(*grids))
+    assert [item.state for grid in grids for item in of(grid)] == ["finished"] * 3
+    with pytest.raises(UsageError, match="the same run with different sizes in `generalise`"):
+        of({"generalise": [12]}, {"generalise": [20]})

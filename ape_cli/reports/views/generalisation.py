@@ -138,15 +138,14 @@ def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
     unseen = lines.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
     column = [*DATA, "metric", "decode", "split"]
     chance = pl.when(pl.col("chance").is_not_null().all()).then(pl.col("chance").mean())
-    sizes = unseen.group_by([*column, *CELL]).agg(
-        chance, pl.col("sizes").first(), unseen=pl.col("size").unique().sort()
-    )
+    line = [*column, *CELL, "column"]  # a cell may be in several tables
+    sizes = unseen.group_by(line).agg(chance, pl.col("sizes").first(), unseen=pl.col("size").unique().sort())
     values = unseen.select(*column, *CELL, *PLACE, *COUNTS, "by_seed").explode("by_seed").unnest("by_seed")
     by_run = values.group_by([*column, *CELL, *PLACE, "seed"], maintain_order=True).agg(
         pl.col("value").mean(), pl.col(*COUNTS).sum()
     )
     means = aggregation.over_seeds(by_run, [*column, *PLACE], [pl.col(*COUNTS).first()])
-    means = means.join(sizes, on=[*column, *CELL], nulls_equal=True, maintain_order="left")
+    means = means.join(sizes, on=line, nulls_equal=True, maintain_order="left")
     return mark(means.sort("rank", maintain_order=True))
 
 

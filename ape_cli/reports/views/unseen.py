@@ -1,8 +1,8 @@
 """Scores at the sizes beyond those of training, of all tasks in one table: schemes as rows, tasks as columns.
 
-The score of a run is the plain mean of its scores at these sizes, so that each size counts once. Then the mean and the
-deviation over seeds are computed, as in the other tables. Ruoss et al. 2023 (arXiv:2305.16843) report such means. The
-view `generalisation` shows one task at a time, and its scores at each size.
+The score of a run is the plain mean of its scores at these sizes, so that each size counts once; of perplexities, it is
+the geometric mean. Then the mean and the deviation over seeds are computed, as in the other tables. Ruoss et al. 2023
+(arXiv:2305.16843) report such means. The view `generalisation` shows one task at a time, and its scores at each size.
 
 Token accuracy counts the EOS after an answer. If all answers of a task are single symbols, exact match therefore takes
 its place: it is the accuracy of these symbols.
@@ -16,7 +16,7 @@ import polars as pl
 
 from ape_cli.core.numbers import spans
 from ape_cli.reports import baselines
-from ape_cli.reports.evaluations import COUNTS, Options, arrange, evaluation_tables
+from ape_cli.reports.evaluations import COUNTS, METRICS, Options, arrange, evaluation_tables
 from ape_cli.reports.layout import DATA, TABLE
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View
@@ -75,7 +75,8 @@ def _table(lines: pl.DataFrame, interval: bool) -> Table:
         notes.append(f"Exact match where all answers are single symbols: {', '.join(exact)}.")
         lines = lines.with_columns(metric=pl.lit(_TOKENS))
     foot, of_foot = baselines.rows(lines, columns)
-    rules = ["Each score is the mean over the unseen sizes, each with the same weight.", *of_foot]
+    mean = "geometric mean" if METRICS[lines["metric"][0]].exponential else "mean"
+    rules = [f"Each score is the {mean} over the unseen sizes, each with the same weight.", *of_foot]
     return table(
         "Beyond the sizes of training", lines, "column", columns, interval, notes=notes, rules=rules, foot=foot
     )

@@ -45,6 +45,8 @@ def test_another_metric_has_its_own_chance(runs: Registry) -> None:
     assert list(table.foot) == [("chance", ["18.75", "10.00"])]
     (table,) = VIEW.tables(VIEW.read(runs, Options(metric="cross_entropy")))
     assert list(table.foot) == []
+    (table,) = VIEW.tables(VIEW.read(runs, Options(metric="perplexity")))
+    assert any("geometric mean over the unseen sizes" in rule for rule in table.rules)
 
 
 def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
@@ -52,6 +54,15 @@ def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
     put(tmp_path, "rope", found, chances={6: 0.5}, task="copy", name="copy")
     (table,) = VIEW.tables(VIEW.read(registry_of(tmp_path), Options()))
     assert list(table.foot) == []
+
+
+def test_each_table_of_a_column_has_its_own_sizes_and_chance(tmp_path: Path) -> None:
+    """The first seed was evaluated at one more size, which is a table of its own."""
+    far, farther = {"far": {6: (20, 40)}}, {"farther": {10: (30, 40)}}
+    for seed, found in ((1, far | farther), (2, far)):
+        put(tmp_path, "rope", found, seed, chances={6: 0.5, 10: 0.25}, task="copy", name="copy")
+    result = VIEW.read(registry_of(tmp_path), Options())
+    assert VIEW.frame(result).select("mean", "unseen", "chance").rows() == [(0.5, "6", 0.5), (0.75, "10", 0.25)]
 
 
 def test_single_symbols_count_without_their_eos(tmp_path: Path) -> None:
