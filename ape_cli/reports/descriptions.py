@@ -174,7 +174,8 @@ def _description(run: Run, record: RunRecord, choice: Choice | None, version: st
         "form": form_of(trained),
         "trained_on": trained.name,
         "trained_fingerprint": trained.fingerprint,
-        "paper_size": is_paper_size(config, trained),
+        "preset_size": (of_preset := has_preset_size(config, trained)),
+        "paper_size": of_preset and config.preset in ("paper", "neurips"),
     }
     return Described(run, record, columns, Settings(variant, training, choice))
 
@@ -190,11 +191,6 @@ def form_of(trained: DatasetRecord) -> str:
         return tasks.load(trained.task).form(trained.parameters)
     except (ApeError, LookupError):
         return ""
-
-
-def is_paper_size(config: Config, trained: DatasetRecord) -> bool:
-    """Whether a run has the size of a paper: that of preset `paper`, or of `neurips`."""
-    return config.preset in ("paper", "neurips") and has_preset_size(config, trained)
 
 
 def has_preset_size(config: Config, trained: DatasetRecord) -> bool:

@@ -44,7 +44,7 @@ COLUMNS: dict[str, tuple[Type, str]] = {
     "trained_fingerprint": (pl.String, "column"),
     "dataset": (pl.String, "name"),
     "fingerprint": (pl.String, "column"),
-    "paper_size": (pl.Boolean, "name"),
+    **dict.fromkeys(("preset_size", "paper_size"), (pl.Boolean, "name")),
     **dict.fromkeys(("low", "high"), (pl.Float64, "score")),
     **dict.fromkeys(("seed", "rows", "tokens"), (pl.Int64, "run")),
     "value": (pl.Float64, "run"),

@@ -39,7 +39,7 @@ sums that differ only by rounding counted as unequal
   + abs(math.fsum(differences))
 runs of another size compared with the published ones
   Published.is_own_size  reports/published/test_published.py::test_another_size_has_no_difference
-  - bool(line["paper_size"])
+  - bool(line["preset_size"])
   + True
 a model of another size taken for the paper's, because its preset is
   has_preset_size  reports/published/test_published.py::test_a_run_has_the_paper_s_size_only_with_its_model_and_steps

@@ -22,7 +22,8 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
     """One column of a table, as scores of single runs. Cross-entropy is the share of wrong rows."""
     same: dict[str, Any] = dict.fromkeys(("variant", "structure", "form", "trained_on", "dataset"), "")
     same |= {"task": "reverse", "order": order, "attention": "dot", "preset": "small", "decode": "teacher"}
-    same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
+    same |= {"split": "test", "metric": metric, "trained_fingerprint": "f", "fingerprint": "f"}
+    same |= {"preset_size": False, "paper_size": False}
     found = [
         same
         | {"scheme": scheme, "configuration": scheme, "seed": seed, "rows": IMAGES, "tokens": IMAGES}

@@ -181,7 +181,7 @@ class Published(BaseModel):
 
     def is_own_size(self, line: dict[str, Any]) -> bool:
         """Whether the runs of a line of a report have the size of the published ones."""
-        return bool(line["paper_size"]) and line["preset"] in self.presets[:1]
+        return bool(line["preset_size"]) and line["preset"] in self.presets[:1]
 
 
 def plain(row: str) -> str:

@@ -140,7 +140,7 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
                 values.append(of_run | checkpoint | of_score)
     if not values:
         return pl.DataFrame()
-    more = [pl.col("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens").min()]
+    more = [pl.col("trained_on", "dataset", "preset_size", "paper_size", "step", "epoch", "rows", "tokens").min()]
     by_run = pl.DataFrame(values, schema=VALUES | _PLACE | {"is_end": pl.Boolean}, orient="row")
     by_run = by_run.with_columns(pl.col("trained_on", "dataset").min().over("trained_fingerprint"))
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint", "is_end"], more)

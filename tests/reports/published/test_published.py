@@ -97,6 +97,15 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
     assert (rows["learned=True"]["paper_column"], rows[""]["paper_spread"]) == ("reverse", None)
 
 
+@pytest.mark.parametrize(("preset", "size"), [("medium", ""), ("small", "; ours differ in size")])
+def test_a_file_of_one_s_own_names_the_preset_of_its_size(tmp_path: Path, preset: str, size: str) -> None:
+    file = tmp_path / "doe.toml"
+    file.write_text(OWN.replace('"interval"', '"interval"\npresets = ["medium"]', 1))
+    add(tmp_path, "rope", 0.9, preset=preset, full_size=True)
+    (table,) = tables_of(tmp_path, against=str(file))
+    assert any(f"In brackets: Doe 2025, 3 seeds{size}." in note for note in table.notes)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -198,10 +207,10 @@ def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
         ExperimentSpec(preset="paper", scheme="rope").config("sequence"),
     )
     trained = SimpleNamespace(task="trees", order="depth", rows=rows, parameters=options, image=None)
-    assert not descriptions.is_paper_size(of_paper, trained)
+    assert not descriptions.has_preset_size(of_paper, trained)
     own = tasks.make("copy")
     trained = SimpleNamespace(task="copy", order=None, rows=rows, parameters=own.parameters, image=None)
-    assert descriptions.is_paper_size(of_paper, trained)
+    assert descriptions.has_preset_size(of_paper, trained)
 
 
 @pytest.mark.parametrize(("preset", "kind"), [("paper", "sequence"), ("neurips", "sequence"), ("paper", "image")])
@@ -214,7 +223,7 @@ def test_a_run_has_the_paper_s_size_only_with_its_model_and_steps(preset: str, k
 
     def whole(settings: dict[str, Any], **options: Any) -> bool:
         found = ExperimentSpec(preset=preset, scheme="rope", set=settings, **options).config(kind)
-        return descriptions.is_paper_size(found, trained)
+        return descriptions.has_preset_size(found, trained)
 
     of_method = [{}, {"lr_peak": 0.01}, {"dropout": 0.4}, {"warmup": 0.1}, {"max_size": 7}, {"decay": 0.5}]
     assert [
