@@ -157,7 +157,7 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     for data in (data for data in on if data.plan.rows["train"]):
         try:
             with slow_step(f"computing the baselines of {data.name}"):
-                scores[data.fingerprint] = count_baselines(data, split).scores
+                scores[data.fingerprint] = count_baselines(data, split).counted
         except ApeError as error:  # for example, the training split is damaged
             print_note(f"{data.name}: no baselines, {error.summary}")
     return scores

@@ -330,11 +330,9 @@ def print_trained(done: Trial, comparison: Comparison | None, as_json: bool) -> 
 
 def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
     """The scores to compare a run with, and whose they are."""
-    from ape_cli.evaluation.count_baselines import MOST_FREQUENT_CLASS
-
     scores = {name: score["token_accuracy"] for name, score in comparison.counted.items()}
-    usual, *rules = scores or [MOST_FREQUENT_CLASS]
-    yield scores.get(usual, comparison.constant_guess), f"always the {usual}"
+    usual, *rules = scores
+    yield scores[usual], f"always the {usual}"
     if rules:
         best = max(rules, key=lambda name: scores[name])
         yield scores[best], f"the best simple rule ({best})"

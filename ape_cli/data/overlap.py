@@ -10,11 +10,14 @@ Shapes: R rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError
 from ape_cli.core.rng import U64
 from ape_cli.data.manifest import DatasetPlan, Manifest, Overlap, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows
@@ -45,12 +48,20 @@ def of_dataset(folder: StoragePath, manifest: Manifest) -> Overlap:
 def between(training: Dataset, data: Dataset, split: str) -> Overlap:
     """Count the rows of a split of a dataset whose source is in the training split of the same or another dataset.
 
-    Nothing is read if both are drawn by one task with sources enough, because then no source is in two splits.
-    Raises `DataError` if a shard is missing or cannot be read.
+    Nothing is read if both are drawn by one task with sources enough, at whatever sizes, because then no source is in
+    two splits. Raises `DataError` if a shard is missing or cannot be read.
     """
-    if split != "train" and training.task == data.task and _keeps_apart(training) and _keeps_apart(data):
+    if split != "train" and _division(training) == _division(data) and _keeps_apart(training) and _keeps_apart(data):
         return Overlap({split: 0}, [])
     return _count(_read(training, "train").keys, {split: _read(data, split)}, named=data.image is None)
+
+
+def _division(data: Dataset) -> tuple[Any, ...]:
+    """What decides the split of a source: other options may change the identity of a source that is stored alike."""
+    sizes = ["sizes"]
+    with suppress(ApeError):  # the task may not be installed here
+        sizes += tasks.load(data.task).replaced_by_sizes()
+    return data.task, data.plan.code, {k: v for k, v in data.parameters.items() if k not in sizes}
 
 
 def _keeps_apart(data: Dataset) -> bool:

@@ -48,20 +48,14 @@ class Baselines(Frozen):
     """What is reached on a split without a model.
 
     `constant_guess` is the share of the labels of the split that are its most frequent label or class. The label may be
-    EOS, which is a label of words. `counted` has the scores of each baseline by its name. It is empty for images.
+    EOS, which is a label of words. `counted` has the scores of each baseline by its name. Always the most frequent
+    answer, or for images the most frequent class, is the first.
     """
 
     version: Literal[1] = 1  # of the definitions
     fingerprint: str
     constant_guess: _Share
     counted: dict[str, Annotated[_Scores, Field(min_length=2)]]
-
-    @property
-    def scores(self) -> dict[str, dict[str, float]]:
-        """The scores of each baseline by its name, also for images. Always the most frequent answer is the first."""
-        return self.counted or {
-            MOST_FREQUENT_CLASS: dict.fromkeys(("token_accuracy", "exact_match"), self.constant_guess)
-        }
 
 
 def count_baselines(data: Dataset, split: str) -> Baselines:
@@ -110,7 +104,7 @@ def _keys(plan: DatasetPlan) -> dict[str, list[str]]:
         keys |= {_REPEATED: ["previous"], _OF_SOURCE: ["row"]}
     elif isinstance(plan.structure, Tree):
         keys["parent and children"] = list(_relatives(plan.structure))
-    return {} if plan.image else {_USUAL: ["nothing"], **keys}
+    return {MOST_FREQUENT_CLASS: []} if plan.image else {_USUAL: ["nothing"], **keys}
 
 
 def _counted(data: Dataset, split: str) -> Baselines:
@@ -138,7 +132,11 @@ def _counted(data: Dataset, split: str) -> Baselines:
             exact = (scored.rows - int((of_row > 0).sum())) / scored.rows
             counted[name] = {"token_accuracy": accuracy, "exact_match": exact}
     else:
-        labels = [*pl.concat(map(pl.DataFrame, scored.tables("label")))["label"].value_counts()["count"]]
+        classes, of_split = (pl.concat(map(pl.DataFrame, part.tables("label")))["label"] for part in (train, scored))
+        of_class = dict(of_split.value_counts().iter_rows())
+        labels = [*of_class.values()]
+        right = of_class.get(classes.mode().min(), 0) / len(of_split)
+        counted[MOST_FREQUENT_CLASS] = {"token_accuracy": right, "exact_match": right}
     guess = max(labels) / max(1, sum(labels))
     return Baselines(fingerprint=data.fingerprint, constant_guess=guess, counted=counted)
 

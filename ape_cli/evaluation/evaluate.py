@@ -122,7 +122,7 @@ def _baselines(data: Dataset, record: RunRecord, split: str, decode: str) -> dic
     """The field `baselines` of an evaluation, empty unless a report shows it beside the score."""
     if decode == "teacher" and data.fingerprint == record.dataset.fingerprint:
         with suppress(ApeError):  # for example, a shard of the training split is damaged
-            return {"baselines": count_baselines(data, split).scores}
+            return {"baselines": count_baselines(data, split).counted}
     return {}
 
 

@@ -1,9 +1,10 @@
 """The base class of tasks whose rows are drawn: a source from the row's own random stream, and its target.
 
 A row is a function of (task, parameters, seed, split, row) alone. A hash of the source, which does not depend on the
-seed, decides which split the source belongs to. So no source of one split is ever in another one, not even in another
-dataset of the task. A draw that belongs to another split is drawn again from the same stream, with a new size. Sizes
-that have few sources are therefore rarer if a split may have few of them; sizes that are listed (`_sized.py`) are kept.
+seed, decides which split the source belongs to. So no source of one split is ever in another one, not even in a
+dataset of the task at other sizes. A draw that belongs to another split is drawn again from the same stream, with a new
+size. Sizes that have few sources are therefore rarer if a split may have few of them; sizes that are listed
+(`_sized.py`) are kept.
 If a space of sources is too small to be divided (tiny words), a row keeps its 512th draw, and is counted as shared.
 
 Shapes: R rows, T tokens in all, C coordinates of a position.

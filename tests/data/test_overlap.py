@@ -15,6 +15,7 @@ from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, overlap
 from ape_cli.data.generation import generate
+from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
@@ -161,3 +162,15 @@ def test_nothing_is_said_where_splits_are_apart(here: Path) -> None:
     err = ape("gen", "copy", "--n", "30", "--n-validation", "10", "--n-test", "10")[1]
     assert "overlap" not in err + ape(*TRAIN[:4], "copy", *TRAIN[5:])[1] + ape("eval", "copy")[1]
     assert "no validation or test row has a source" in Path("datasets/copy/README.md").read_text()
+
+
+def test_another_dataset_of_a_task_may_divide_the_same_sources_otherwise(tmp_path: Path) -> None:
+    """The heap indices of `list-ops`, which decide the split, depend on `arguments`, and its sources do not."""
+    two, three = (tasks.make("list-ops", sizes=2, arguments=most) for most in (2, 3))
+    for name, task in {"two": two, "three": three}.items():
+        written(task, tmp_path / name, {"train": 4000, "validation": 1, "test": 400})
+    training, data = (open_dataset(tmp_path / name) for name in ("two", "three"))
+    seen = {source for source, _ in sources(tmp_path / "two", "train")}
+    expected = sum(source in seen for source, _ in sources(tmp_path / "three", "test"))
+    assert overlap.between(training, data, "test").rows == {"test": expected}
+    assert expected > 0

@@ -178,12 +178,16 @@ def test_the_constant_guess_is_the_share_of_the_most_frequent_symbol(task: str, 
     assert count_baselines(open_dataset("made"), "test").constant_guess == max(counts.values()) / counts.total()
 
 
-def test_the_constant_guess_of_images_is_a_class(here: Path) -> None:
+def test_the_most_frequent_class_is_that_of_training(here: Path) -> None:
     pytest.importorskip("sklearn")
     ape("gen", "images", "--source", "digits", "--out", "made")
-    labels = pl.read_parquet(here / "made" / "data" / "test-*.parquet")["label"].to_list()
+    splits = (pl.read_parquet(here / "made" / "data" / f"{split}-*.parquet") for split in ("train", "test"))
+    train, test = (Counter(rows["label"].to_list()) for rows in splits)
     found = count_baselines(open_dataset("made"), "test")
-    assert (found.constant_guess, found.counted) == (max(Counter(labels).values()) / len(labels), {})
+    assert found.constant_guess == max(test.values()) / test.total()
+    usual = test[min(label for label, count in train.items() if count == max(train.values()))] / test.total()
+    assert usual < found.constant_guess
+    assert found.counted == {"most frequent class": {"token_accuracy": usual, "exact_match": usual}}
 
 
 # The file

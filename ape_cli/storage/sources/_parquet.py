@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ape_cli.core.errors import DataError, UsageError, unknown
+from ape_cli.core.errors import DataError, UsageError, brief, unknown
 from ape_cli.core.memory import half_memory
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_bytes, is_text, reading
@@ -55,6 +55,9 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
             if [other.type for other in shard.schema_arrow if other.name == field.name] != [field.type]:
                 allowed = f"{field.name}: {field.type}"
                 raise DataError(f"{file} has other columns than the first file", allowed=allowed)
+        if names and (others := _class_names(shard.schema_arrow).get(column.name, names)) != names:
+            what, fix = f"{file} names other classes than the first file", "store all files with the same classes"
+            raise DataError(what, got=brief(others), allowed=brief(names), fix=fix)
     canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
