@@ -37,8 +37,8 @@ class AttentionContext(AttentionPair):
     decays: Callable[[], Tensor | None] | None = None  # returns `decay`; None for none
     keys: Tensor | None = None  # bool [B, N], True for tokens; None if all are tokens
     queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
-    causal: bool = False  # whether query m sees only the keys up to m
-    first: int = 0  # index of the first query among all queries
+    causal: bool = False  # whether query m sees only the keys up to first + m
+    first: int = 0  # index among the keys of the first query, in causal attention
     in_its_basis: bool = False  # whether queries and keys are already in the basis of the scheme
     fills: bool = False  # whether queries without visible keys are shown all keys (see `filled`)
     content: Tensor | None = None  # [B, N, ...], output of the scheme's module for the keys, in a single layer
@@ -47,7 +47,8 @@ class AttentionContext(AttentionPair):
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> AttentionContext:
         """Create one from the contexts of queries and keys. It is causal if that of the keys is."""
         decays = partial(q_context.cached, k_context, scheme.decay)
-        return cls(q_context, k_context, decays, k_context.mask, q_context.mask, k_context.causal)
+        first = k_context.positions.shape[1] - q_context.positions.shape[1] if k_context.causal else 0
+        return cls(q_context, k_context, decays, k_context.mask, q_context.mask, k_context.causal, first)
 
     @property
     def decay(self) -> Tensor | None:
@@ -72,7 +73,7 @@ class AttentionContext(AttentionPair):
         The contexts of their positions have no state, because the state belongs to all positions. `decay`: that of all
         queries and keys, which is not computed again.
         """
-        seen = end if self.causal else self.k_context.positions.shape[1]
+        seen = self.first + end if self.causal else self.k_context.positions.shape[1]
         return replace(
             self,
             q_context=self.q_context.part(begin, end),

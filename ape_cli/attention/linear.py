@@ -55,7 +55,8 @@ class Linear(AttentionType):
             rotated_q = scheme.rotate(plain_q, context.q_context, "query")
             rotated_k = scheme.rotate(plain_k, context.k_context, "key")
             if context.causal:
-                total, seen = causal_sums(rotated_q, rotated_k, values), plain_k.cumsum(-2)  # [B, H, M, K]
+                total = causal_sums(rotated_q, rotated_k, values)
+                seen = plain_k.cumsum(-2)[:, :, context.first :]  # [B, H, M, K]
             else:
                 total, seen = rotated_q @ (rotated_k.mT @ values), plain_k.sum(-2, keepdim=True)
             norm = (plain_q * seen).sum(-1, keepdim=True)
@@ -65,10 +66,15 @@ class Linear(AttentionType):
 
 
 def causal_sums(q: Tensor, k: Tensor, v: Tensor, chunk: int = CHUNK) -> Tensor:
-    """For each m, the sum over n <= m of (q_m k_n) v_n. [B, H, N, K] each -> the same"""
+    """For each query, the sum of (q k_n) v_n over its own place and those before. The queries are the last M of N.
+
+    q: [B, H, M, K], k and v: [B, H, N, K] -> [B, H, M, K]
+    """
+    first = k.shape[2] - q.shape[2]
+    q = functional.pad(q, (0, 0, first, 0)) if first else q
     before = v.new_zeros(*k.shape[:2], k.shape[-1], v.shape[-1])  # [B, H, K, K], the sums of the chunks so far
     parts = []
     for some_q, some_k, some_v in zip(*(x.split(chunk, dim=-2) for x in (q, k, v)), strict=True):
         parts.append(some_q @ before + (some_q @ some_k.mT).tril() @ some_v)
         before = before + some_k.mT @ some_v
-    return torch.cat(parts, dim=-2)
+    return torch.cat(parts, dim=-2)[:, :, first:]

@@ -218,7 +218,7 @@ class Scheme(nn.Module):
         if self.shape.decay == 1.0:
             return None
         apart = self.structure.distance(q_context.positions[:, :, None], k_context.positions[:, None, :])
-        return torch.pow(self.shape.decay, apart).float()[:, None]
+        return torch.pow(self.shape.decay, apart.float())[:, None]
 
     def layer(self, role: Role, index: int) -> nn.Module | None:
         """The hook for per-layer parameters: return a module, or None for no parameters.

@@ -112,11 +112,11 @@ class Wire(FastScheme):
 
         Raises `UsageError` for a causal context without the context of a source.
         """
-        if not context.causal:
+        if shared_with is not None:
+            found = looked_up(context.positions, shared_with)
+        elif not context.causal:
             planned = context.plan.tensors if context.plan else ()
             found = planned[0] if planned else self._features(context.positions, context.mask)
-        elif shared_with is not None:
-            found = looked_up(context.positions, shared_with)
         else:
             what, fix = f"{self.name} does not know the source's tree", "`shared_with`: the context of the source"
             raise UsageError(what, got="a causal context alone", fix=fix)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 
-from ape_cli import attention
+from ape_cli import adapters, attention
 from ape_cli.attention import AttentionContext
 from tests.attention.plain import KINDS, OPTIONS, WHO, H, K, kind_of, link_of, mixture, net, scheme_of, vectors
 from tests.models.test_reference import operator, steps_between
@@ -51,6 +53,26 @@ def check_definition(kind: str, name: str, decay: float, who: str) -> None:
                 [c[i] for i in asks], **OPTIONS.get(kind, {})
             )  # fmt: skip
             assert torch.allclose(found[b, h, asks], expected, atol=1e-9), (decay, who, b, h)
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")
+@pytest.mark.parametrize("kind", [kind for kind in ALL if not attention.load(kind).mixes_queries])
+def test_the_last_queries_see_all_keys_before_them(kind: str) -> None:
+    """Fewer queries than keys are the last ones, as with keys that were kept. So it is in PyTorch's functions."""
+    scheme, (q, k, v) = scheme_of("rope"), (vectors(seed, 7) for seed in (1, 2, 3))
+    mask = torch.tensor([[True] * 7, [False] * 2 + [True] * 5])
+    every = scheme.context(torch.arange(7)[None], mask, causal=True)
+    last = scheme.context(torch.arange(5, 7)[None], causal=True)
+    whole, some = (AttentionContext.of(scheme, queries, every) for queries in (every, last))
+    expected = kind_of(kind).attend(scheme, q, k, v, whole, 0.0)[:, :, 5:]
+    assert torch.allclose(kind_of(kind).attend(scheme, q[:, :, 5:], k, v, some, 0.0), expected, atol=1e-12)
+    if kind == "dot":
+        sdpa = adapters.sdpa_inputs(scheme, q[:, :, 5:], k, last, every)
+        found = functional.scaled_dot_product_attention(sdpa.q, sdpa.k, v, attn_mask=sdpa.attn_mask)
+        assert torch.allclose(found, expected, atol=1e-12)
+        flex = adapters.flex_inputs(scheme, q[:, :, 5:], k, last, every)
+        assert torch.allclose(flex_attention(flex.q, flex.k, v, score_mod=flex.score_mod), expected, atol=1e-12)
 
 
 # Lemma 2.3 ---------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ Shapes: B batch, H heads, N tokens, K channels of a head, D channels of the mode
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -104,8 +103,7 @@ def check_tokens_in_parts(name: str, options: dict[str, Any]) -> None:
     expected = attended(x)
     for begin, end in ((0, 1), (1, 2), (2, 40), (40, 41), (41, N)):
         new, every = (scheme.context(torch.arange(first, end)[None], causal=True) for first in (begin, 0))
-        context = replace(AttentionContext.of(scheme, new, every), first=begin)
-        part = layer(x[:, begin:end], x[:, begin:end], scheme, context, past)
+        part = layer(x[:, begin:end], x[:, begin:end], scheme, AttentionContext.of(scheme, new, every), past)
         assert torch.allclose(part, expected[:, begin:end], atol=1e-12)
     noise, real = 9 * x[:, :5].flip(0), torch.ones(B, N + 5, dtype=torch.bool)
     for padding, padded in ((slice(0, 5), [noise, x]), (slice(N, N + 5), [x, noise])):

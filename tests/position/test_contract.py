@@ -224,3 +224,9 @@ def test_half_a_turn_twice_is_a_whole_one(name: str) -> None:
     x, half = torch.randn(2, 2, 5, 8, dtype=torch.float64), scheme.context(at.double() / 2)
     twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
     assert torch.allclose(twice, scheme.rotate(x, scheme.context(at), "key"), atol=1e-12)
+
+
+def test_positions_of_16_bits_have_the_same_locality_bias() -> None:
+    scheme, at = position.make("rope", 16, 2, decay=0.98), torch.arange(60)[None]
+    whole, half = (scheme.context(positions) for positions in (at, at.bfloat16()))
+    assert torch.equal(scheme.decay(half, half), scheme.decay(whole, whole))

@@ -110,6 +110,8 @@ def test_a_target_has_the_features_of_the_source_s_nodes() -> None:
     target = scheme.context(torch.tensor([[0, 2, 4, 5, 6]]), None, True, source).state
     of = source.state[0]
     assert torch.equal(target[0], torch.stack([of[2], of[3], 0 * of[0], of[4], 0 * of[0]]))
+    last = scheme.context(torch.tensor([[5]]), None, False, source).state  # the only key, with `memory=last`
+    assert torch.equal(last[0], of[4:5])
     whole = scheme.context(torch.tensor([[1, 2, 5]]))
     missing = scheme.context(torch.tensor([[6, 0]]), None, True, whole).state[0]
     assert torch.equal(missing, torch.stack([0 * of[0], whole.state[0, 0]]))

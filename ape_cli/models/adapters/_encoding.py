@@ -100,10 +100,13 @@ def attend(
 
     q is scaled so that its scores are those of the model after division by sqrt(K). `mask`: added to the scores,
     broadcasts to [B, H, M, N]; hidden keys have the lowest number of its dtype, or -inf. A query whose keys are all
-    hidden gets 0. `cross`: whether keys are the encoder's.
+    hidden gets 0. `cross`: whether keys are the encoder's. Raises `UsageError` if no mask hides later tokens.
     """
     keys = encoded.source if cross else encoded.tokens
     assert keys is not None
+    if keys.causal and (mask is None or not mask.is_floating_point()):
+        fix = 'model.set_attn_implementation("eager"), which `use_scheme` sets'
+        raise UsageError("no mask hides later tokens", got="another `attn_implementation`", allowed="eager", fix=fix)
     scores = attention.logits(encoded.scheme, q, k, encoded.tokens, keys)
     empty = None if mask is None else mask.amax(-1, keepdim=True) <= torch.finfo(mask.dtype).min
     if mask is not None and empty is not None:

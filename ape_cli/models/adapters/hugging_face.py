@@ -47,7 +47,8 @@ def use_scheme(
 
     Schemes that act on embeddings act on the input of the first layer. Scores are computed in full, and attention
     weights are not returned. There is no key-value cache, so `use_cache` is switched off. Padding may be on either
-    side; a query that sees no key gets 0. Gradient checkpointing is supported, reentrant or not.
+    side, but positions count it: if it is on the left, pass `position_ids` to a Llama, and positions to a T5 with
+    `Encoding.at`. A query that sees no key gets 0. Gradient checkpointing is supported, reentrant or not.
 
     Raises `UsageError` for a model of another family, for a model that already has a scheme, for a scheme that the
     model does not support, and for a scheme with parameters if the weights of the model are on the meta device, where

@@ -95,7 +95,7 @@ def _score_mod(bias: Tensor | None, context: AttentionContext, count: int, keys:
 
     `count` and `keys` are the numbers of queries and keys without padding. Padding is never attended to.
     """
-    decay, seen, causal = context.decay, context.keys, context.causal
+    decay, seen, causal, first = context.decay, context.keys, context.causal, context.first
 
     def modify(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """The logit of one pair, from its score after the scaling by 1/√K."""
@@ -107,7 +107,7 @@ def _score_mod(bias: Tensor | None, context: AttentionContext, count: int, keys:
         if seen is not None:
             score = torch.where(seen[_at(seen, 0, row), n], score, -float("inf"))
         if causal:
-            score = torch.where(key <= query, score, -float("inf"))
+            score = torch.where(key <= query + first, score, -float("inf"))
         return torch.where(key < keys, score, -float("inf"))
 
     return modify

@@ -308,6 +308,16 @@ def test_generation_goes_on_without_a_cache() -> None:
         model(tokens, use_cache=True)
 
 
+def test_masks_of_another_implementation_are_refused() -> None:
+    """They are missing or bool: without them, a decoder would look ahead."""
+    for model, words in ((llama(), {}), (t5(), {"decoder_input_ids": ids(M)})):
+        adapters.use_scheme(model, "alibi")
+        model.set_attn_implementation("sdpa")
+        for mask in ({}, {"decoder_attention_mask" if words else "attention_mask": MASK[:, : M if words else N]}):
+            with pytest.raises(UsageError, match=r"no mask hides later tokens[\s\S]*eager"):
+                model(ids(N), **words, **mask)
+
+
 def test_its_parameters_are_saved_once(tmp_path: Any) -> None:
     for build in (llama, t5):
         model = build()
