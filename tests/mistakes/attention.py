@@ -145,4 +145,8 @@ a decoder whose positions are those of an encoder
   _Positions.forward  nightly/models/adapters/test_hugging_face.py::test_a_llama_with_each_scheme
   - causal=True
   + causal=False
+the first queries and all keys taken for the whole of causal attention, where the queries are the last
+  AttentionContext.of  attention/test_contract.py::test_the_last_queries_see_all_keys_before_them
+  - k_context.positions.shape[1] - q_context.positions.shape[1] if k_context.causal else 0
+  + 0
 """)

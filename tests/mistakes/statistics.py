@@ -229,4 +229,16 @@ a setting chosen by its mean over all seeds, although the chosen one has more
   choose  runs/test_tuning.py::test_a_seed_that_only_one_setting_has_does_not_count
   - mean(by_seed[seed] for seed in common)
   + mean(by_seed.values())
+the most frequent class of the scored split taken for that of training
+  _counted  evaluation/test_count_baselines.py::test_the_most_frequent_class_is_that_of_training
+  - classes.mode().min()
+  + of_split.mode().min()
+splits of a task taken for apart whatever its options
+  _division  data/test_overlap.py::test_another_dataset_of_a_task_may_divide_the_same_sources_otherwise
+  - {k: v for k, v in data.parameters.items() if k not in sizes}
+  + {}
+unseen sizes of one table counted in another
+  over_unseen  reports/views/test_unseen.py::test_each_table_of_a_column_has_its_own_sizes_and_chance
+  - [*column, *CELL, "column"]
+  + [*column, *CELL]
 """)
