@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import ragged, rng
+from ape_cli.core import plugins, ragged, rng
 from ape_cli.core.errors import NeedsError, UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD, SPECIAL, SPLITS
-from ape_cli.storage import sequence_rows
+from ape_cli.storage import sequence_rows, tree_formats
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
@@ -283,13 +283,15 @@ class UserTrees(TreeOptions, FixedRows[TreeRows]):
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """The options, as the manifest keeps them: the source by its name and content, not by its path."""
+        """The options, as the manifest keeps them. `sha256` is that of the source's content and an own format."""
         unused = {"source", "skip_bad"}
         unused |= {"min_count"} if self.labels == "anonymous" else set()
         unused |= {"mask_rate"} if self.task != "mask" else set()
         used = {k: v for k, v in self.options.items() if k not in unused and v is not None}
         read = {"source": self._source.name, "format": ", ".join(self._source.formats), "unit": self._source.unit}
-        listed = "\n".join(f"{path} {digest}" for path, digest in self._source.files.items())
+        own = ((name, plugins.digest(type(tree_formats.load(name)))) for name in self._source.formats)
+        digests = [*self._source.files.items(), *((name, code) for name, code in own if code)]
+        listed = "\n".join(f"{path} {digest}" for path, digest in digests)
         sha256 = hashlib.sha256(listed.encode()).hexdigest()
         return {**used, **read, "binarise": self.branching is None, "sha256": sha256}
 

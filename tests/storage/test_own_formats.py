@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ape_cli import tasks
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage import tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit
@@ -50,3 +52,13 @@ def test_an_own_format_that_returns_something_else(
     with pytest.raises(ApeError, match="`trees` of format 'test-own-formats' returns something else") as caught:
         read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own", skip_bad=True)
     assert "ParsedTree" in str(caught.value.allowed)
+
+
+def test_a_changed_own_format_makes_another_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_formats, "load", lambda name: Malformed())
+    where = f"{put(tmp_path, a_x='[-1, 0]')}/*.x"
+    digests = []
+    for code in ("0", "0", "1"):
+        monkeypatch.setattr(plugins, "digest", lambda cls, code=code: code)
+        digests.append(tasks.make("trees", source=where, format="own").parameters["sha256"])
+    assert digests[0] == digests[1] != digests[2]
