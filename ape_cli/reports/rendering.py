@@ -166,15 +166,17 @@ def markdown(tables: list[Table], *, notes: bool = False) -> str:
 
 _LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the document needs:
 %   \usepackage{booktabs}
-%   \usepackage{longtable}
-%   \setlength{\LTcapwidth}{\linewidth}
 % Names in a script that pdfLaTeX does not have need XeLaTeX or LuaLaTeX.
 """
+_LATEX_LONG = r"""%   \usepackage{longtable}
+%   \setlength{\LTcapwidth}{\linewidth}
+"""
 _SMALL = 5  # columns; a table with more has a smaller font
+_PAGE = 40  # rows; a table with more is broken across pages, which needs a page of one column
 
 
 def latex(tables: list[Table], *, bold: bool = False, notes: bool = False) -> str:
-    """The tables as LaTeX `longtable` environments, each with a caption and a label.
+    """The tables as LaTeX `table` environments, or as `longtable` beyond `_PAGE` rows. Each has a caption and a label.
 
     The best scores can be `bold`. The captions have the rule of that, and with `notes` all rules of reading.
 
@@ -199,13 +201,19 @@ def latex(tables: list[Table], *, bold: bool = False, notes: bool = False) -> st
             " & ".join(row) + " \\\\"
             for row in [[escaping.latex(table.head.capitalize()), *names], *markup.rows(table)]
         )
-        top = ["\\toprule", head, "\\midrule"]  # on each page; the caption is above the first one
+        top = ["\\toprule", head, "\\midrule"]
+        lines += ["\\midrule"] * bool(foot) + [" & ".join(row) + " \\\\" for row in foot]
         size = "\\scriptsize\\setlength{\\tabcolsep}{3pt}" * (len(names) > _SMALL)
-        out += [f"{{{size}\\begin{{longtable}}{{l{'r' * len(names)}}}"]
-        out += [f"\\caption[{{{title}}}]{{{title}. {caption}}}\\label{{{label}}} \\\\"]
-        out += [*top, "\\endfirsthead", *top, "\\endhead", "\\bottomrule", "\\endfoot", *lines]
-        out += ["\\midrule"] * bool(foot) + [" & ".join(row) + " \\\\" for row in foot]
-        out += ["\\end{longtable}}", ""]
+        columns = f"{{l{'r' * len(names)}}}"
+        caption = f"\\caption[{{{title}}}]{{{title}. {caption}}}\\label{{{label}}}"
+        if len(lines) > _PAGE:  # `top` is on each page
+            out[0] = _LATEX_HEAD.replace("% Names", _LATEX_LONG + "% Names")
+            out += [f"{{{size}\\begin{{longtable}}{columns}", f"{caption} \\\\"]
+            out += [*top, "\\endfirsthead", *top, "\\endhead"]
+            out += ["\\bottomrule", "\\endfoot", *lines, "\\end{longtable}}", ""]
+        else:
+            out += ["\\begin{table}[htbp]", f"\\centering{size}", caption, f"\\begin{{tabular}}{columns}"]
+            out += [*top, *lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
     return "\n".join(out)
 
 

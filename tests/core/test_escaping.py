@@ -66,7 +66,7 @@ def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
         assert len({line.count("|") - line.count("\\|") for line in heads}) == 1  # no cell ends early
         assert "<script>" not in out
     if style == "latex":
-        assert out.count("\\end{longtable}") == 1
+        assert out.count("\\end{table}") == 1
     if style == "html":
         assert out.count("<script") == 1  # that of the page
     if style == "csv":

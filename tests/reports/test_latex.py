@@ -43,5 +43,14 @@ def test_the_best_scores_are_underlined_or_bold() -> None:
 
 def test_a_table_with_many_columns_has_a_smaller_font() -> None:
     text = rendering.latex([Table("a", ["All."], ["x", "y"], [("r", ["1", None])], "%", foot=[("rows", ["2", "3"])])])
-    assert text.split("\\endfoot\n")[1].startswith("r & $1$ & --- \\\\\n\\midrule\nrows & 2 & 3 \\\\\n\\end{longtable}")
+    assert "\\midrule\nr & $1$ & --- \\\\\n\\midrule\nrows & 2 & 3 \\\\\n\\bottomrule\n\\end{tabular}" in text
     assert [rendering.latex([plain("a", number)]).count("scriptsize") for number in (3, 7)] == [0, 1]
+
+
+def test_only_a_table_of_more_than_a_page_is_a_longtable() -> None:
+    """Two columns of text cannot have one, and a preamble without the package is enough for the others."""
+    for rows, kind, other in ((40, "table", "longtable"), (41, "longtable", "table")):
+        text = rendering.latex([Table("a", ["All."], ["x"], [("r", ["1"])] * rows, "%")])
+        assert (text.count(f"\\end{{{kind}}}"), text.count(f"\\end{{{other}}}")) == (1, 0)
+        assert text.count("r & $1$") == rows
+        assert ("usepackage{longtable}" in text) is (kind == "longtable")
