@@ -33,6 +33,7 @@ from ape_cli.tasks._base import BaseTask
 Rows = TypeVar("Rows", bound="Tokens")
 _TRIES = 512
 _AT_ONCE = 128  # a call of `draw` for so many draws costs little more than one for a few
+_TOKENS_AT_ONCE = 2**20  # unless they are this large
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # each split's share of the hashes
 
 
@@ -242,8 +243,9 @@ class Task(BaseTask):
         chosen = np.zeros(key.size, dtype=np.int64)
         pending, drawn, attempt = np.arange(key.size), 0, 0
         minimum = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
+        draws = min(_AT_ONCE, _TOKENS_AT_ONCE / max(1.0, self.mean_tokens))
         while pending.size and attempt < _TRIES:
-            at_once = min(_TRIES - attempt, max(minimum, _AT_ONCE // pending.size))
+            at_once = min(_TRIES - attempt, max(minimum, int(draws // pending.size)))
             keys = rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel()
             part = self._checked(self.draw(keys), "draw", keys.size)
             mine = (_split_of(self.identity(part)) == split).reshape(pending.size, at_once)
