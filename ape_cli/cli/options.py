@@ -259,7 +259,7 @@ class RunFilter:
     PANEL: ClassVar = RUNS
     scheme: list[str] | None = option("Only runs of this scheme; may be repeated.")
     task: list[str] | None = option(
-        "Only runs of this task (tree-copy) or table column (tree-copy/depth); may be repeated."
+        "Only runs of this task (tree-copy, `modular kind=parity`) or table column (tree-copy/depth); may be repeated."
     )
     preset: list[str] | None = option("Only runs of this preset; may be repeated.")
     sweep: Path | None = option("Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here)
