@@ -66,8 +66,8 @@ def test_repeating_a_symbol_is_not_carrying_over(monkeypatch: pytest.MonkeyPatch
 def test_the_answer_counts_tasks(done: tuple[int, int], end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chomsky, "standing", lambda sweep: done)
     assert chomsky.chomsky_answer() == (
-        "**2 of 2 tasks are learned by at least one of 2 schemes; on 1 of them, one is still right at up to five times "
-        "the training length.**" + end
+        "2 of 2 tasks are learned: 2 by `rope`, and 0 by each of the others. Still right at up to five times the "
+        "training length: `rope` on `even-pairs`." + end
     )
 
 

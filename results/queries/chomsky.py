@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from statistics import fmean
 from typing import Any
@@ -143,13 +143,28 @@ def beyond_table() -> str:
 
 
 def chomsky_answer() -> str:
-    """The answer of the page in a sentence, from the finished runs, and how many there are until all are."""
-    found = {task: learned_by(task) for task in published_plans() if any(of == task for of, _ in chomsky())}
-    over = {key[0] for key in chomsky() if carries_over(*key)}
-    several = f"{sum(count > 0 for count in found.values())} of {len(found)} tasks are learned"
-    still = f"on {len(over)} of them, one is still right at up to five times the training length"
-    (done, of), begun = standing(SUITE), f"**{several} by at least one of {len(rows())} schemes; {still}.**"
-    return begun if done == of else f"{begun} So far, {done} of {of} runs are finished."
+    """The answer of the page from the finished runs, and how many there are until all are."""
+    tasks_of = {row: sum(learned(task, of) for task, of in chomsky() if of == row) for row in rows()}
+    most, names = max(tasks_of.values()), [name for name in published_plans() if any(of == name for of, _ in chomsky())]
+    best = _names(row for row in rows() if tasks_of[row] == most)
+    fewer = sorted(count for count in tasks_of.values() if count < most)
+    apart = (
+        f", and {' to '.join(map(str, dict.fromkeys((fewer[0], fewer[-1]))))} by each of the others" if fewer else ""
+    )
+    known = sum(learned_by(task) > 0 for task in names)
+    over = {task: [row for row in rows() if (task, row) in chomsky() and carries_over(task, row)] for task in names}
+    still = "; ".join(f"{_names(of)} on `{task}`" for task, of in over.items() if of) or "none"
+    done, of_all = standing(SUITE)
+    so_far = "" if done == of_all else f" So far, {done} of {of_all} runs are finished."
+    return (
+        f"{known} of {len(names)} tasks are learned: {most} by {best}{apart}. "
+        f"Still right at up to five times the training length: {still}.{so_far}"
+    )
+
+
+def _names(of: Iterable[str]) -> str:
+    """Rows of the tables in a sentence."""
+    return " and ".join(f"`{row}`" for row in of)
 
 
 def sorted_by_repetition(length: int, symbols: int = 5) -> float:
