@@ -33,6 +33,10 @@ def test_the_table_has_a_line_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(indirect, "indirect", lambda: of)
     monkeypatch.setattr(indirect, "unfinished", set)
     assert indirect.compared("decoder")["relative"] == (pytest.approx(140 / 1_820), False)
+    assert indirect.indirect_answer() == (
+        "in the decoder, the published claim is seen: `pope` solves the task with 8 of 8 seeds, and `rope` with 0. "
+        "Schemes that differ from `rope`: `pope`."
+    )
     assert indirect.solve_rates().splitlines()[2:] == [
         "| decoder | `rope` | 0 of 8 | 0 to 32 | 20.0, 24.0, 94.9 | — |",
         "| decoder | `pope` | 8 of 8 | 68 to 100 | 95.0, 96.5, 100.0 | **0.0002** |",
@@ -47,3 +51,4 @@ def test_there_is_no_test_before_all_runs_of_the_model(monkeypatch: pytest.Monke
     assert indirect.solve_rates().splitlines()[2:] == [
         "| decoder | `pope` | 1 of 1 | 21 to 100 | 99.0, 99.0, 99.0 | — |"
     ]
+    assert indirect.indirect_answer() == "the runs of the decoder are not finished."

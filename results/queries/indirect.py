@@ -63,6 +63,23 @@ def compared(model: str) -> dict[str, tuple[float, bool]]:
     return {scheme: (p, p < 0.05 / len(tests)) for scheme, p in tests.items()}
 
 
+def indirect_answer() -> str:
+    """For each model, whether the published claim is seen, and which schemes differ from `BASELINE`."""
+    sentences = []
+    for model in dict.fromkeys(of for of, _ in indirect()):
+        if model in unfinished():
+            sentences.append(f"the runs of the {model} are not finished.")
+            continue
+        (pope, count), (rope, _) = solved(model, "pope"), solved(model, BASELINE)
+        differ = [f"`{scheme}`" for scheme, (_, counts) in compared(model).items() if counts]
+        seen = "seen" if "`pope`" in differ and pope > rope else "not seen"
+        sentences.append(
+            f"in the {model}, the published claim is {seen}: `pope` solves the task with {pope} of {count} seeds, and "
+            f"`rope` with {rope}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."
+        )
+    return " ".join([sentences[0], *(text[0].upper() + text[1:] for text in sentences[1:])])
+
+
 def solve_rates() -> str:
     """The table of solve rates by model: with intervals, the range of the scores, and the test against `BASELINE`."""
     lines = ["| model | scheme | solved | 95% interval (%) | exact match: least, median, most | p, against `rope` |"]
