@@ -62,7 +62,10 @@ def test_repeating_a_symbol_is_not_carrying_over(monkeypatch: pytest.MonkeyPatch
     assert chomsky.beyond_table().splitlines()[2:] == ["| bucket-sort | 95.0 | 60.0 |"]
 
 
-@pytest.mark.parametrize(("done", "end"), [((270, 270), ""), ((3, 270), " So far, 3 of 270 runs are finished.")])
+@pytest.mark.parametrize(
+    ("done", "end"),
+    [((270, 270), ""), ((4, 270), " So far, 4 of 270 runs are finished, with 1 to 2 of 3 seeds.")],
+)
 def test_the_answer_counts_tasks(done: tuple[int, int], end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chomsky, "standing", lambda sweep: done)
     assert chomsky.chomsky_answer() == (

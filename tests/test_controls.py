@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from results import controls
@@ -57,6 +59,9 @@ def test_the_words_of_the_pages_follow_from_the_runs() -> None:
     assert max(copy, rotate) < 0.5 < ops < c3
     assert all(learned < of for learned, of in zip(controls.gaps("tree-learned"), controls.gaps("tree"), strict=True))
     assert min(controls.gaps(*controls.DISTANCES, *controls.SPECTRA)) > 25
+    for metric, task in itertools.product(controls.METRICS, TREE_TASKS):
+        closer = controls.scores("tree", task, metric, medium) - controls.scores("tree-learned", task, metric, medium)
+        assert {gap > 0 for gap in closer.values()} == {task != "tree-ops"}
 
 
 def test_a_gap_is_paired_by_seed() -> None:

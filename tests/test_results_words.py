@@ -188,6 +188,13 @@ def test_ingredients_of_sequences() -> None:
     assert not any(gains(*pair, INGREDIENT_TREES[2:], METRICS[1])[0].is_clear for pair in learning)
 
 
+def test_starts_at_medium() -> None:
+    """The rows from RoPE have one seed, and none on `tree-rotate`."""
+    keys = [key for key in evaluations() if key[0] == "medium" and key[3] == "init=rope"]
+    assert {len(evaluations()[key]) for key in keys} == {1}
+    assert not any(column.startswith("tree-rotate") for _, column, _, _ in keys)
+
+
 def test_extraction() -> None:
     single, whole = answers.single_nodes("extract", depth_mean=4), answers.whole_trees()
     assert f"{single:.0f}% of the answers of extract are a single node, and {whole:.0f}% the whole tree" in sweeps.FOOT

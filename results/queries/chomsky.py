@@ -155,7 +155,9 @@ def chomsky_answer() -> str:
     over = {task: [row for row in rows() if (task, row) in chomsky() and carries_over(task, row)] for task in names}
     still = "; ".join(f"{_names(of)} on `{task}`" for task, of in over.items() if of) or "none"
     done, of_all = standing(SUITE)
-    so_far = "" if done == of_all else f" So far, {done} of {of_all} runs are finished."
+    seeds = sorted(map(len, chomsky().values()))
+    told = f"{' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} of {len(GRID.seeds)} seeds"
+    so_far = "" if done == of_all else f" So far, {done} of {of_all} runs are finished, with {told}."
     return (
         f"{known} of {len(names)} tasks are learned: {most} by {best}{apart}. "
         f"Still right at up to five times the training length: {still}.{so_far}"
