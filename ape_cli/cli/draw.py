@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
 
     from ape_cli.position import Scheme
     from ape_cli.reports.pictures import Material, PictureKind, Subject
+    from ape_cli.runs.config import Config
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
     from ape_cli.structure import Structure
@@ -68,7 +69,9 @@ class SchemeOptions:
     heads: int = option("Number of heads.", default=4)
     seed: int = option("Seed for weights.", default=42)
     settings: list[str] | None = option(
-        "Set an option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
+        "Set an option of the scheme, d_model, decay, max_size or positions_scale; may be repeated.",
+        "--set",
+        metavar="KEY=VALUE",
     )
 
 
@@ -197,6 +200,9 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
 
     cls = position.load(name)
     settings, seed = config.parse_settings(options.settings or []), options.seed
+    sizes = ["d_model", "decay", *["max_size"] * cls.bounded, *["positions_scale"] * cls.overrides("embed")]
+    for key in settings:
+        pick(f"setting of a picture of {name}", key, [*position.options(name), *sizes])
     every = settings | {"heads": options.heads}
     spec = ExperimentSpec(preset=_PRESET, scheme=name, structure=options.structure, seed=seed, set=every)
     chosen = spec.config("sequence")
@@ -220,7 +226,7 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
     title = f"{name}{_about(scheme, settings)}"
     if scheme.properties.learnable:
         title += f", initial weights of seed {seed}"
-    return Material(title, [_subject(scheme, at)], node)
+    return Material(title, [_subject(scheme, at, chosen)], node)
 
 
 def of_run(run: Run, where: Places, *, before: bool) -> Material:
@@ -242,10 +248,11 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
         what, fix = "training does not change this scheme, because it has no weights", "use --view attention"
         raise UsageError(what, got=f"{config.scheme} of run {run.name}", fix=fix)
     at, node = places_of(where, initial.structure, config.max_size if initial.bounded else None)
-    subjects = [_subject(initial, at, "before training")] if before else []
+    subjects = [_subject(initial, at, config, "before training")] if before else []
     load_scheme(run, trained)
-    subjects.append(_subject(trained, at, "after training" if before else ""))
-    return Material(f"{run.name}: {config.scheme}{_about(initial, config.scheme_options)}", subjects, node)
+    subjects.append(_subject(trained, at, config, "after training" if before else ""))
+    settings = config.scheme_options | ({} if _scale(config) == 1.0 else {"positions_scale": _scale(config)})
+    return Material(f"{run.name}: {config.scheme}{_about(initial, settings)}", subjects, node)
 
 
 def of_attention(run: Run, sample: SampleOptions, datasets: StoragePath) -> Material:
@@ -265,12 +272,17 @@ def of_attention(run: Run, sample: SampleOptions, datasets: StoragePath) -> Mate
     return Material(title, weights=maps.weights, tokens=(maps.queries, maps.keys))
 
 
-def _subject(scheme: Scheme, at: Any, name: str = "") -> Subject:
+def _scale(config: Config) -> float:
+    """The factor of what the scheme adds to embeddings. It is 1 for images."""
+    return float(getattr(config, "positions_scale", 1.0))
+
+
+def _subject(scheme: Scheme, at: Any, config: Config, name: str = "") -> Subject:
     """The scores of a scheme between places, int64 [N] or [N, C]."""
     from ape_cli.evaluation.position_scores import position_scores
     from ape_cli.reports.pictures import Subject
 
-    scores, measure = position_scores(scheme, at)
+    scores, measure = position_scores(scheme, at, _scale(config))
     return Subject(scheme.structure, at, scores, measure, name)
 
 

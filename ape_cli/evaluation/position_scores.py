@@ -56,30 +56,30 @@ def initial_scheme(name: str, seed: int, **arguments: Any) -> Scheme:
     return position.make(name, generator=torch.Generator().manual_seed(seed), **arguments)
 
 
-def position_scores(scheme: Scheme, positions: I64) -> tuple[NDArray[np.float64], str]:
+def position_scores(scheme: Scheme, positions: I64, scale: float = 1.0) -> tuple[NDArray[np.float64], str]:
     """The scores of all pairs of positions, and which of the three they are.
 
-    positions: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64. Raises
-    `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite, and `UsageError` if
-    scores depend on the tokens between two places.
+    positions: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. `scale`: the factor of what the scheme adds to
+    embeddings. The scheme is converted to float64. Raises `ApeError` if a hook of a scheme that is not part of ape
+    fails, or if a score is not finite, and `UsageError` if scores depend on the tokens between two places.
     """
     if scheme.overrides("logits"):
         what = f"the scores of {scheme.name} depend on the tokens, so two places alone have no score"
         raise UsageError(what, fix="draw the attention of a run: `view=attention`, or choose another scheme")
     with torch.no_grad(), user_parts.explained():
-        scores, what = _scores(scheme, positions)
+        scores, what = _scores(scheme, positions, scale)
     if not np.isfinite(scores).all():
         fix = "correct its hooks, or choose other options"
         raise ApeError(f"the scores of scheme {scheme.name!r} are not all finite", fix=fix)
     return scores, what
 
 
-def _scores(scheme: Scheme, positions: I64) -> tuple[NDArray[np.float64], str]:
+def _scores(scheme: Scheme, positions: I64, scale: float) -> tuple[NDArray[np.float64], str]:
     """`position_scores`, unchecked."""
     context = scheme.double().context(torch.from_numpy(positions)[None], causal=bool(scheme.causal_only))
     injection, partly = scheme.properties.injection, ""
     if injection == "embeddings":
-        mean_logits = _of_embeddings(scheme, context)
+        mean_logits = _of_embeddings(scheme, context, scale)
     else:
         partly = IN_ATTENTION if "embeddings" in injection else ""
         mean, square = _of_bias(scheme, context)
@@ -122,13 +122,14 @@ def _of_bias(scheme: Scheme, context: Context) -> tuple[Tensor, Tensor]:
     return mean, square
 
 
-def _of_embeddings(scheme: Scheme, context: Context) -> Tensor:
+def _of_embeddings(scheme: Scheme, context: Context, scale: float) -> Tensor:
     """E of a scheme that acts on the embeddings, with a single head of D channels. -> float64 [1, N, N]"""
     d, count = scheme.shape.d_model, context.positions.shape[1]
 
     def product(content: Tensor) -> Tensor:
         """The logits of the embeddings of one content at all places. [D] -> [1, N, N]"""
-        x = scheme.embed(content.expand(1, count, -1), context)
+        plain = content.expand(1, count, -1)
+        x = plain + scale * (scheme.embed(plain, context) - plain)
         return x @ x.mT / d
 
     decay = scheme.decay(context, context)

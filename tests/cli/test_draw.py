@@ -82,6 +82,10 @@ def test_options_are_those_of_the_scheme() -> None:
     assert narrow.title == "rope (d_model=4, base=100) on seq, 2 heads of 2 channels"
     one, two = (of_scheme("t5", SchemeOptions(heads=2, seed=seed), Places()).subjects[0].scores for seed in (1, 2))
     assert not np.array_equal(one, two)
+    whole, half = (
+        of_scheme("sinusoidal", SchemeOptions(settings=[f"positions_scale={scale}"]), Places()) for scale in (1, 0.5)
+    )
+    np.testing.assert_allclose(half.subjects[0].scores, whole.subjects[0].scores / 4, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +93,9 @@ def test_options_are_those_of_the_scheme() -> None:
     [
         ("", "nothing to draw"),
         ("rope --out a.gif", "unknown extension"),
+        ("rope --set epochs=3", "unknown setting"),
+        ("rope --set positions_scale=0.5", "unknown setting"),
+        ("rope --set heads=8", "unknown setting"),
         ("--run x --heads 2", "--heads with --view offsets --run"),
     ],
 )

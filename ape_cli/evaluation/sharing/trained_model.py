@@ -129,6 +129,8 @@ class TrainedModel:
         Raises `UsageError` for rows that the model cannot read, `DataError` if the dataset does not fit the model, and
         `RunError` for trees of a task of your own whose file is missing, because only it says how they unfold.
         """
+        if batch_size < 1:
+            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="leave `batch_size` out")
         if isinstance(rows, ImageSplit):
             names = {int(n): name for batch in self.batches(rows, batch_size) for n, name in self._classes(batch)}
             return [names[n] for n in sorted(names)]
@@ -184,6 +186,7 @@ class TrainedModel:
     def _ids(self, row: str | Sequence[str]) -> np.ndarray:
         """The ids of the symbols of a source, uint16 [N]. Raises `UsageError` for an unknown symbol."""
         ids = {name: number for number, name in enumerate(self.vocabulary) if number >= FIRST_SYMBOL}
+        _check(row, Iterable, "a source: a list of symbols, or symbols separated by spaces")
         words = row.split() if isinstance(row, str) else list(row)
         for word in words:
             if word not in ids:

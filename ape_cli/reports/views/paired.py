@@ -130,7 +130,7 @@ def lines(values: Values, a: str, b: str) -> pl.DataFrame:
         paired.append(line | own | _paired([(ours[seed], theirs[seed]) for seed in seeds], line["metric"]))
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
-        raise ApeError(f"{a} and {b} have no pairs to compare", got="\n           ".join(alone), fix=fix)
+        raise ApeError(f"{a} and {b} have no pairs to compare", got="; ".join(alone), fix=fix)
     for text in alone:
         logger.warning(LEFT_OUT + text)
     pairs = pl.DataFrame(paired, schema=LINES | _BEHIND, orient="row")

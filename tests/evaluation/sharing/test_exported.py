@@ -71,6 +71,8 @@ def test_words_are_written_until_their_end(of_words: Both, words: Dataset) -> No
         model.predict("a b")
     with pytest.raises(UsageError, match="bad max_tokens"):
         model.predict(sources, max_tokens=0)
+    with pytest.raises(UsageError, match="bad batch_size"):
+        model.predict(sources, batch_size=-1)
 
 
 def test_arguments_of_another_type_are_named(of_words: Both, words: Dataset) -> None:
