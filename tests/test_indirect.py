@@ -52,3 +52,9 @@ def test_there_is_no_test_before_all_runs_of_the_model(monkeypatch: pytest.Monke
         "| decoder | `pope` | 1 of 1 | 21 to 100 | 99.0, 99.0, 99.0 | — |"
     ]
     assert indirect.indirect_answer() == "the runs of the decoder are not finished."
+
+
+def test_what_the_advice_says_of_pope() -> None:
+    """It is on no other page, and does not differ from `rope` in either model."""
+    assert not indirect.unfinished()
+    assert [indirect.compared(model)["pope"][1] for model in ("encoder-decoder", "decoder")] == [False, False]
