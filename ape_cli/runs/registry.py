@@ -121,14 +121,16 @@ class Registry:
         for run, run_record in files.map_ordered(read, self, self.folder):
             if run_record is None:
                 continue
-            config, data = run_record.config, run_record.dataset
-            of_data = data.task, data.order, data.parameters
-            run_kind = filters.run_kind(config.scheme, config.preset, *of_data, image=data.image is not None)
-            run_kinds.add(run_kind)
-            if self.chosen.picks(run_kind):
-                if (code := record.user_code(run_record)) is not None:
-                    self.user_code[run.name] = code
-                yield run, run_record
+            if self.chosen != filters.ANY:
+                config, data = run_record.config, run_record.dataset
+                of_data = data.task, data.order, data.parameters
+                run_kind = filters.run_kind(config.scheme, config.preset, *of_data, image=data.image is not None)
+                run_kinds.add(run_kind)
+                if not self.chosen.picks(run_kind):
+                    continue
+            if (code := record.user_code(run_record)) is not None:
+                self.user_code[run.name] = code
+            yield run, run_record
         self.chosen.check(run_kinds, str(self.folder))
 
     def find(self, name: str) -> Run:

@@ -147,21 +147,23 @@ def chomsky_answer() -> str:
     tasks_of = {row: sum(learned(task, of) for task, of in chomsky() if of == row) for row in rows()}
     most, names = max(tasks_of.values()), [name for name in published_plans() if any(of == name for of, _ in chomsky())]
     best = _names(row for row in rows() if tasks_of[row] == most)
-    fewer = sorted(count for count in tasks_of.values() if count < most)
-    apart = (
-        f", and {' to '.join(map(str, dict.fromkeys((fewer[0], fewer[-1]))))} by each of the others" if fewer else ""
-    )
+    fewer = [count for count in tasks_of.values() if count < most]
+    apart = f", and {_range(fewer)} by each of the others" if fewer else ""
     known = sum(learned_by(task) > 0 for task in names)
     over = {task: [row for row in rows() if (task, row) in chomsky() and carries_over(task, row)] for task in names}
     still = "; ".join(f"{_names(of)} on `{task}`" for task, of in over.items() if of) or "none"
     done, of_all = standing(SUITE)
-    seeds = sorted(map(len, chomsky().values()))
-    told = f"{' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} of {len(GRID.seeds)} seeds"
-    so_far = "" if done == of_all else f" So far, {done} of {of_all} runs are finished, with {told}."
+    seeds = f"{_range([*map(len, chomsky().values())])} of {len(GRID.seeds)} seeds"
+    so_far = "" if done == of_all else f" So far, {done} of {of_all} runs are finished, with {seeds}."
     return (
         f"{known} of {len(names)} tasks are learned: {most} by {best}{apart}. "
         f"Still right at up to five times the training length: {still}.{so_far}"
     )
+
+
+def _range(counts: list[int]) -> str:
+    """The least and the largest of some counts: `2 to 7`, or one number if all are equal."""
+    return " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
 
 
 def _names(of: Iterable[str]) -> str:
