@@ -12,9 +12,11 @@ with their 95% intervals: from the same model without positions (the *gain*), an
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from ape_cli.runs.registry import Registry
+from results.plans import registered, source
 from results.worth import Row, Scores, Worth, scores, worth
 
 SEEDS = 3
@@ -135,11 +137,37 @@ class Found(NamedTuple):
         return "better" if low > 0 else "less well" if high < 0 else "yes"
 
 
-def table(registry: Registry) -> str:
-    """The table of all features, a line for each task."""
+def scores_of(registry: Registry, metric: str = METRICS[0]) -> Scores:
+    """The scores of the rows of all features."""
     columns = tuple(dict.fromkeys(column for feature in FEATURES for column in feature.columns))
     schemes = {row.scheme for of in FEATURES for row in (of.row, of.usual, of.without)}
-    by_metric = [scores(registry, columns, schemes, metric) for metric in METRICS]
+    return scores(registry, columns, schemes, metric)
+
+
+def answer(of_rows: Scores | None = None) -> str:
+    """The answer of the page: how many comparisons have each answer, and which features show no effect."""
+    of_rows = scores_of(registered(source("features"))[0]) if of_rows is None else of_rows
+    found = [(of, column, Found.of(of, column, of_rows).answer) for of in FEATURES for column in of.columns]
+    finished = [item for item in found if item[2] != "—"]
+    count = Counter(works for _, _, works in finished)
+    without: dict[str, list[str]] = {}  # the tasks on which a feature shows no effect
+    for feature, column, works in finished:
+        if works == "no":
+            without.setdefault(feature.about, []).append(f"`{column}`")
+    listed = "; ".join(f"{about.partition(',')[0]} ({', '.join(columns)})" for about, columns in without.items())
+    so_far = (
+        "" if len(finished) == len(found) else f" So far, {len(finished)} of {len(found)} comparisons are finished."
+    )
+    return (
+        f"in {len(finished) - count['no']} of {len(finished)} comparisons the feature works: {count['better']} better "
+        f"than the usual form, {count['as well']} as well, {count['less well']} less well, and {count['yes']} open. "
+        f"No effect is shown: {listed or 'none'}.{so_far}"
+    )
+
+
+def table(registry: Registry) -> str:
+    """The table of all features, a line for each task."""
+    by_metric = [scores_of(registry, metric) for metric in METRICS]
     lines = [
         "| feature | described in | task | minus no positions | minus the usual form | works? | by exact match |",
         "|---|---|---|---:|---:|---|---|",

@@ -6,7 +6,7 @@ import pytest
 
 from ape_cli.runs.tuning import Validation
 from results import plans
-from results.features import FEATURES, NONE, Found
+from results.features import FEATURES, NONE, Found, answer
 from results.worth import Row, Worth
 
 WORKS = Worth(5.0, 4.0, 3)
@@ -45,6 +45,20 @@ def test_the_differences_are_those_of_the_rows() -> None:
     assert found.gain.mean == 31.0
     assert found.gap == Worth(-2.0, 0.0, 3)
     assert found.answer == "less well"
+
+
+def test_the_page_answers_from_the_finished_comparisons() -> None:
+    """One comparison of the 43 is less well, and one shows no effect."""
+    usual, learned, multiplied = (
+        Row("sinusoidal"),
+        *(Row("matrix-power", f"{of}=True") for of in ("learned", "multiplicative")),
+    )
+    rows = {NONE: 50.0, usual: 90.0, learned: 80.0, multiplied: 40.0}
+    of_rows = {("reverse", row): dict.fromkeys(range(3), (score, Validation(0.0, 1.0))) for row, score in rows.items()}
+    assert answer(of_rows) == (
+        "in 1 of 2 comparisons the feature works: 0 better than the usual form, 0 as well, 1 less well, and 0 open. "
+        "No effect is shown: powers that multiply the embeddings (`reverse`). So far, 2 of 43 comparisons are finished."
+    )
 
 
 def test_the_sweep_trains_the_rows_of_the_table() -> None:

@@ -13,10 +13,10 @@ import re
 from statistics import fmean
 
 from ape_cli.reports.stats import least_p
-from results import claims, controls, numbers
+from results import claims, controls, features, numbers
 from results.queries import answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables
 
-NAMES = {"claims": claims, "controls": controls, "fmean": fmean, "least_p": least_p, "math": math}
+NAMES = {"claims": claims, "controls": controls, "features": features, "fmean": fmean, "least_p": least_p, "math": math}
 for module in (numbers, answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables):
     NAMES |= vars(module)
 QUERY = re.compile(r"\{\{(.+?)\}\}", flags=re.DOTALL)
