@@ -13,16 +13,16 @@ from tools.markdown_text import page, prose, table
 
 SAMPLE, LONGEST = 12, 60  # the size of samples, if the task can draw it, and characters of a cell
 ABOUT = """
-A suite lists the tasks of a publication by its names for them. `ape tasks --suite NAME` lists them with their commands,
-and `ape sweep --suite NAME` trains on all of them:
+A suite lists the tasks of a publication under their published names. `ape tasks --suite NAME` lists them with their
+commands, and `ape sweep --suite NAME` trains on all of them:
 
 ```sh
 ape tasks --suite chomsky
-ape sweep --suite chomsky --schemes rope,alibi --dry-run   # the plan; without this option, the sweep begins
+ape sweep --suite chomsky --schemes rope,alibi --dry-run   # print the plan only
 ```
 
 In a sweep file, write `suite = "chomsky"`. `sizes`, `rows`, `models` and `generalise` of the sweep replace those of the
-suite; other tasks of the sweep have none of these. Where neither names `rows`, the number is that of the preset.
+suite; other tasks of the sweep have none of these. If neither sets `rows`, the preset does.
 
 `ape report --view unseen` shows means over the sizes beyond training, beside chance: token accuracy, or exact match
 where all answers are single symbols.

@@ -75,10 +75,11 @@ def other_tokens(attention_type: AttentionType) -> None:
     rows = torch.tensor([1.0, 3.0])[:, None, None, None]
     row = attention_type.attend(scheme, rows * q, rows * k, rows * v, context, 0.0)
     if not _near(output[:1], row[:1]):
-        raise _broken(attention_type, "gives a row another result for other rows", "compute each row on its own")
+        raise _broken(attention_type, "gives a row another result if other rows change", "compute each row on its own")
     query = attention_type.attend(scheme, q + 3 * (torch.arange(_M) > 2)[:, None], k, v, context, 0.0)
     if not attention_type.mixes_queries and not _near(output[:, :, :3], query[:, :, :3]):
-        raise _broken(attention_type, "gives a query another result for other queries", "set `mixes_queries = True`")
+        what = "gives a query another result if other queries change"
+        raise _broken(attention_type, what, "set `mixes_queries = True`")
 
 
 def terms(attention_type: AttentionType) -> None:
@@ -95,7 +96,7 @@ def terms(attention_type: AttentionType) -> None:
         within = attention_type.attend(scheme, q @ basis, k @ basis, v, context.in_basis, 0.0)
         if not _near(within, attention_type.attend(scheme, q, k, v, context, 0.0)):
             fix = "rotate with `attention.rotated(scheme, q, k, context)`, or set `takes_basis = False`"
-            raise _broken(attention_type, "has another result in the basis of a scheme", fix)
+            raise _broken(attention_type, "gives another result in the basis of a scheme", fix)
 
 
 def dropout(attention_type: AttentionType) -> None:
@@ -106,9 +107,7 @@ def dropout(attention_type: AttentionType) -> None:
         attention_type.attend(scheme, q, k, v, _context(scheme), rate) for rate in rates
     )
     if not torch.equal(same, again):
-        raise _broken(
-            attention_type, "has other results when it is called again without dropout", "draw no random numbers"
-        )
+        raise _broken(attention_type, "gives other results when called again without dropout", "draw no random numbers")
     if "dropout" not in attention_type.lacks and (_near(dropped, same) or _near(dropped, dropped_again)):
         fix = 'drop weights (`attention.average`), or set `lacks = ("dropout",)`'
         raise _broken(attention_type, "applies no dropout", fix)
@@ -140,9 +139,7 @@ def constant(attention_type: AttentionType) -> None:
         made = plugins.fresh(type(attention_type))(**vars(attention_type).get("_made_with", {}))
         results.append(made.attend(scheme, q, k, v, _context(scheme), 0.0))
     if not _near(*results):
-        raise _broken(
-            attention_type, "has other results when it is made again", "draw from torch's global generator alone"
-        )
+        raise _broken(attention_type, "gives other results when made again", "draw from torch's global generator alone")
 
 
 RULES: dict[str, Callable[[AttentionType], None]] = {

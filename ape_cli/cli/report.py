@@ -74,7 +74,7 @@ class FormatOptions:
     axis: str | None = option(
         "Plot axis: `score` (default), or `error` (100% - score) on a log scale.", metavar="score|error"
     )
-    no_counts: bool = option("Plot no numbers of test rows above scores by size.", default=False)
+    no_counts: bool = option("Leave out the numbers of test rows above scores by size.", default=False)
     bold: bool = option("Set the best scores in bold, in LaTeX.", default=False)
     notes: bool = option("Explain how to read the tables.", default=False)
 

@@ -94,7 +94,7 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
     if manifest.plan != plan:
         again = f"{gen_command(task, plan.rows, plan.seed, plan.shard_rows)} --out {shlex.quote(str(folder))}"
         raise DataError(
-            f"{folder} holds another dataset than that of preset {request.preset}",
+            f"{folder} does not hold the dataset of preset {request.preset}",
             got="; ".join(manifest.plan.differences(plan)),
             allowed=f"what task {request.task} has at preset {request.preset}",
             fix=f"choose other `datasets`, or this dataset with `data`, or replace it: `{again} --overwrite`",

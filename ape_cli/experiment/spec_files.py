@@ -47,7 +47,7 @@ def _read_run(path: StoragePath) -> ExperimentSpec:
     try:
         fields = files.read_json(path)
         if not isinstance(fields, dict):
-            raise ValueError(f"{brief(fields)} is no object")
+            raise ValueError(f"{brief(fields)} is not an object")
         dataset = fields.get("dataset")
         recorded = None if dataset is None else DatasetRecord.model_validate_json(json.dumps(dataset))
         config = read_config(fields.get("config", fields))

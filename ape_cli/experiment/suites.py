@@ -1,11 +1,11 @@
 """Suites: the tasks of a publication by its names for them, each with the options that make its data the published one.
 
-A suite is a TOML file. Those of `ape` are in `ape_cli/tasks/suites/`; that folder may be anywhere on the Python path,
-or a file is named by its path:
+A suite is a TOML file. The built-in ones are in `ape_cli/tasks/suites/`. That folder may be anywhere on the Python path,
+or give the path of a file:
 
     summary = "two tasks of my paper"
     source = "Doe 2026"
-    sizes = "1-40"               # of every task that names none; optional, as the three below
+    sizes = "1-40"               # for tasks that name none; optional, like the three below
     generalise = "50,100,200"    # sizes of further test rows
     rows = 12_800                # training rows
     model = "decoder"            # default: encoder-decoder

@@ -102,7 +102,7 @@ class Packed(Bucket):
     def put(self, *_: Any, **__: Any) -> None:
         """Raises `PlaceError`, as `copy` and `delete` do."""
         fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
-        raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
+        raise PlaceError("a file of packed runs is read-only", got=str(self), fix=fix)
 
     copy = delete = put
 

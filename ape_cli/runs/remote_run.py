@@ -96,7 +96,8 @@ class RemoteRun(Run):
                     files.write_text(path, record.text(following), version)
             elif version == path.version():
                 return False
-        raise ConflictError("files of this run are removed or changed meanwhile", got=str(self.folder), fix=self._again)
+        what = "files of this run were removed or changed in the meantime"
+        raise ConflictError(what, got=str(self.folder), fix=self._again)
 
     def _collected(self, ended: RunRecord) -> RunRecord:
         """Copy the files of an attempt that has ended into the folder of the run. Returns the final run.json.

@@ -120,7 +120,7 @@ class Run:
         expected = record.run_name(run_record.config, data.task, data.order, data.fingerprint)
         if expected != self.name:
             raise RunError(
-                f"{path} was altered, or is of another run", got=expected, allowed=self.name, fix=self._again
+                f"{path} was altered, or belongs to another run", got=expected, allowed=self.name, fix=self._again
             )
         return run_record
 

@@ -61,7 +61,7 @@ class _LocalFile:
     def replacing(self, expected: Version | None) -> Iterator[Path]:
         path = self.path
         if not path.name or (path.exists() and not path.is_file()):
-            raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
+            raise cannot_write(path, OSError(errno.EINVAL, "it is not a regular file"))
         folder(path.parent)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         try:
@@ -86,7 +86,7 @@ class _LocalFile:
         handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise OSError(errno.EINVAL, "it is no regular file", str(self.path))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(self.path))
         return os.fdopen(handle, "rb")
 
     def source(self) -> Any:

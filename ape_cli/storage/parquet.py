@@ -169,4 +169,4 @@ def values(content: bytes, columns: Sequence[str], maximum: int) -> Iterator[lis
                         bytes(buffer) if value.is_valid else None for buffer, value in zip(buffers, row, strict=True)
                     ]
     except (KeyError, AttributeError) as error:  # a column is missing, or has values of another type
-        raise DataError(f"it has no columns of texts named {' and '.join(columns)}") from error
+        raise DataError(f"it has no text columns named {' and '.join(columns)}") from error

@@ -82,7 +82,7 @@ def _local(text: str | Path) -> Path:
     name = str(text)
     if _ALMOST.match(name):
         provider = name.partition(":")[0]
-        fix = "write both slashes, and do not make a pathlib.Path of it"
+        fix = "write both slashes, and do not turn it into a pathlib.Path"
         raise UsageError(
             "an address needs two slashes", got=f"{provider}:…", allowed=f"{provider}://bucket/path", fix=fix
         )

@@ -103,7 +103,7 @@ def check_count(trees: int, nodes: int) -> None:
     """Check that trees are not too many, and do not have too many nodes together. Raises `UsageError`."""
     if trees > _MOST_TREES or nodes > _MOST_NODES:
         got, allowed = f"{trees:,} trees, {nodes:,} nodes or more", f"{_MOST_TREES:,} trees, {_MOST_NODES:,} nodes"
-        raise UsageError("the source has too many trees", got=got, allowed=allowed, fix="take a part of it")
+        raise UsageError("the source has too many trees", got=got, allowed=allowed, fix="use a part of it")
 
 
 def _plan(listing: TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:

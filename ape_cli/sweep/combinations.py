@@ -143,7 +143,7 @@ def settings_of(tune: TuneSpec, bases: Iterable[ExperimentSpec]) -> list[dict[st
     """
     for key, values in tune.settings.items():
         if len(set(values)) < len(values):
-            raise UsageError(f"a value of {key} is repeated in what is tuned", got=str(values), fix="write it once")
+            raise UsageError(f"a value of {key} is listed twice under `tune`", got=str(values), fix="write it once")
     count = math.prod(map(len, tune.settings.values()))
     if count > _MOST_COMBINATIONS:
         allowed = f"{_MOST_COMBINATIONS:,} combinations of values"

@@ -309,7 +309,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     if source.others:
         lines.append(f"left out: {_count(source.others, 'file')} with other suffixes")
     if chosen.documents < len(SPLITS):
-        lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
+        lines.append("the source has fewer than 3 documents, so its trees are divided into three contiguous parts")
     if chosen.copies:
         copies = _count(chosen.copies, "tree")
         lines.append(f"equal to an earlier one, and in the same split: {copies} (rare labels count as {UNKNOWN})")

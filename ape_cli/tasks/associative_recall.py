@@ -10,7 +10,7 @@ data is that of figure 2 at length 64 (github.com/HazyResearch/zoology, commit d
 zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets `paper`,
 `neurips` and `medium` use the same sizes, with random symbols and one more key.
 
-Deviations: values are drawn with repetition (two are equal in 0.15% of the rows of figure 2), a random symbol that
+Deviations: values are drawn with replacement (two are equal in 0.15% of the rows of figure 2), a random symbol that
 happens to be a key of its row counts as another query, and models read the sequence a second time, in an encoder or
 before the copy that carries the tags.
 
@@ -42,8 +42,8 @@ class AssociativeRecall(Sized):
     """Look up the values of keys.
 
     The source lists $P$ pairs of a key and its value, then $Q$ queries, which are keys. The target gives the value of
-    each query, in the order of the queries. The keys of a row are drawn uniformly without repetition, and so are its
-    queries. Values are drawn uniformly with repetition.
+    each query, in the order of the queries. The keys of a row are drawn uniformly without replacement, as are its
+    queries. Values are drawn uniformly with replacement.
 
     A model that knows which values occur, but not which keys they belong to, can guess among those that it has not
     written yet. With 8 pairs, 16 values and a query for each key, such guesses get 42% of the values right. Fewer
@@ -51,7 +51,7 @@ class AssociativeRecall(Sized):
 
     With a `length` $L$, the pairs take the first $2P$ of $L$ tokens. The rest is divided into $(L - 2P) / 2$ slots of
     two tokens. Each query is the first token of a slot; slot $i = 1, 2, …$ is drawn with probability proportional to
-    $i^{g - 1}$, where $g$ is `gap_power`, without repetition. All other tokens are drawn uniformly from all keys and
+    $i^{g - 1}$, where $g$ is `gap_power`, without replacement. All other tokens are drawn uniformly from all keys and
     values, or are the symbol `blank`. The target has a tag for each token: the value at a query, nothing elsewhere.
 
     The size of a source is $P$.
@@ -86,7 +86,7 @@ class AssociativeRecall(Sized):
     }
 
     pairs: int = option(32, "Number P of pairs of a key and a value.")
-    queries: int = option(0, "Number Q of queries, without repetition; 0 to query each key once.")
+    queries: int = option(0, "Number Q of distinct queries; 0 to query each key once.")
     keys: int = option(64, "Number of symbols for keys.", between=(1, 30_000))
     values: int = option(64, "Number of symbols for values.", between=(1, 30_000))
     length: int = option(0, "Number L of tokens of a source; 0 for no gaps.", late=True, between=(0, 60_000))

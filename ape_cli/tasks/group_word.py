@@ -180,7 +180,7 @@ def _of_entries(lines: list[list[str]]) -> Group:
     for name in names:
         is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and name not in SPECIAL
         if not is_name or names.count(name) > 1:
-            raise ValueError(f"the first line has {name[:_LONGEST_NAME]!r} twice, or it is no name of an element")
+            raise ValueError(f"the first line has {name[:_LONGEST_NAME]!r} twice, or it is not a valid name")
     index = {name: i for i, name in enumerate(names)}
     for name, line in zip(names, lines, strict=True):
         for other, entry in zip(names, line, strict=True):

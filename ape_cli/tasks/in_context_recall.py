@@ -45,7 +45,7 @@ from ape_cli.tasks.associative_recall import distinct
 class InContextRecall(Sized):
     """Recall the value of a key that occurred before.
 
-    The source is a sequence of pairs of a key and its value. Keys are drawn with repetition. The value of a key is
+    The source is a sequence of pairs of a key and its value. Keys are drawn with replacement. The value of a key is
     drawn when the key first occurs, and stays the same in the row. When the key occurs again, its tag is the value. The
     value is also the next token, so models read each row once, from left to right. The last key is never new.
 

@@ -29,8 +29,8 @@ from ape_cli.tasks._task import of_one_length
 class Memorization(Sized):
     """Recall the value of each key from the weights of the model.
 
-    The source is a sequence of keys, drawn uniformly with repetition, each followed by `insert`. The tag of `insert` is
-    the value of the key. Each key has its own value, which `map_seed` decides and no source contains. The map is the
+    The source is a sequence of keys, drawn uniformly with replacement, each followed by `insert`. The tag of `insert`
+    is the value of the key. Each key has its own value, which `map_seed` decides and no source contains. The map is the
     same in all rows and splits. Models read each row once, from left to right.
 
     The size of a source is the published length. If it is odd, the source has a token less. A table of values by key is

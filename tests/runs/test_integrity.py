@@ -88,7 +88,7 @@ def test_an_altered_configuration_is_noticed(where: Path) -> None:
     for change in ({"seed": 7}, {"d_model": 64}, {"lr_peak": 0.5}, {"scheme": "none"}):
         path.write_text(whole)
         edit(path, lambda about, change=change: about["config"].update(change))
-        with pytest.raises(RunError, match="was altered, or is of another run"):
+        with pytest.raises(RunError, match="was altered, or belongs to another run"):
             Run(path.parent).read()
 
 

@@ -89,9 +89,9 @@ def test_a_run_may_be_in_several_files_of_a_folder_if_its_copies_are_equal(two: 
 
 def test_packed_runs_are_not_written(two: list[Path]) -> None:
     ape("runs", "--pack", "a.parquet")
-    assert "can only be read" in ape("rm", two[0].name, "--yes", "--results", "a.parquet", code=1)[1]
+    assert "is read-only" in ape("rm", two[0].name, "--yes", "--results", "a.parquet", code=1)[1]
     run = open_registry("a.parquet").find(two[0].name)
-    with pytest.raises(PlaceError, match="can only be read"):
+    with pytest.raises(PlaceError, match="is read-only"):
         run.update(status="failed")
     assert open_registry("a.parquet").find(two[0].name).status == "finished"
 

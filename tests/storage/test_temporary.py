@@ -66,7 +66,7 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "stdout").symlink_to("/dev/null")
     for name in ("pipe.csv", "stdout"):
-        with pytest.raises(ApeError, match=r"cannot write [\s\S]*it is no regular file"):
+        with pytest.raises(ApeError, match=r"cannot write [\s\S]*it is not a regular file"):
             files.write_text(tmp_path / name, "new")
     assert stat.S_ISFIFO((tmp_path / "pipe.csv").stat().st_mode)
     assert (tmp_path / "stdout").is_symlink()

@@ -245,7 +245,7 @@ def test_another_dataset_in_the_place_of_a_preset_s(here: Path) -> None:
     words = ["sweep", "--schemes", "none", "--tasks", "copy,reverse", "--preset", "tiny", *SHORT]
     for more in ([], ["--dry-run"]):
         _, err = ape(*words, *more, code=1)
-        assert "reverse-tiny holds another dataset than that of preset tiny" in err
+        assert "reverse-tiny does not hold the dataset of preset tiny" in err
     assert not (here / "results").exists()
 
 

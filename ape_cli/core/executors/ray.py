@@ -66,7 +66,7 @@ class Ray(Executor):
         if importlib.util.find_spec("ray") is None:
             raise UsageError("ray is not installed", got="`engine=ray`", fix=how_to_install("ray"))
         if gpus_per_trial > 1 and gpus_per_trial % 1:
-            raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a share of one, or whole ones")
+            raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a fraction of one, or a whole number")
         if address is not None and address != "auto":
             _host_and_port(address)
         self.slots, self.retries, self.address = workers, retries, address

@@ -1,11 +1,11 @@
 """Abacus: the position of a digit is its place within its number.
 
 Source: McLeish et al. 2024, arXiv:2405.17399, section 3 ("Abacus Embeddings"). The digits of each number, in source and
-target, have positions 1, 2, … from the first one written, so numbers have to be written with the ones first (`reverse`
-of `addition`). In training, all numbers of a row start at the same random position, uniform on $1..k$, where $k$ is the
-option `largest_start`; the default, 100, is that of the paper. In validation and evaluation, numbers start at 1. All
-other tokens, including SOS and EOS, have position 0. The source adds a learned vector for each position to the
-embeddings: that is `learned` with this map. It also combines these vectors with other encodings, which read plain
+target, have positions 1, 2, … from the first one written, so numbers have to be written least significant digit first
+(`reverse` of `addition`). In training, all numbers of a row start at the same random position, uniform on $1..k$, where
+$k$ is the option `largest_start`; the default, 100, is that of the paper. In validation and evaluation, numbers start
+at 1. All other tokens, including SOS and EOS, have position 0. The source adds a learned vector for each position to
+the embeddings: that is `learned` with this map. It also combines these vectors with other encodings, which read plain
 positions. Here, every scheme for sequences can read the positions of this map instead; this is ours.
 
 The first symbols of the vocabulary have to be digits: `0`, `1` and so on, as many as the option `digits` says. The

@@ -1,4 +1,4 @@
-"""Randomised: the positions of each row are an ordered draw, without repetition, from 1 to a maximum.
+"""Randomised: the positions of each row are an ordered draw, without replacement, from 1 to a maximum.
 
 Source: Ruoss et al. 2023, arXiv:2305.16843, section 3. For a sequence of $n$ tokens, $n$ different positions are drawn
 uniformly from $1..L$ and sorted, with $L$ beyond the longest sequence of training and test. The positions of long
@@ -39,7 +39,7 @@ class Randomised(PositionSampler):
     """
 
     synonyms = ("randomized", "random", "rpe")
-    about = "an ordered draw without repetition from 1 to `maximum`"
+    about = "an ordered draw without replacement from 1 to `maximum`"
     source = "Ruoss et al. 2023, arXiv:2305.16843, section 3"
     option_help: ClassVar[dict[str, str]] = {
         "maximum": "Largest position that can be drawn.",

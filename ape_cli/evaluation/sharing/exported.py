@@ -176,7 +176,7 @@ def read_export(where: str | StoragePath) -> tuple[StoragePath, Exported, list[s
     checked = [WEIGHTS, VOCABULARY, CONFIG]
     if CONFIG not in exported.files:
         checked.remove(CONFIG)
-        logger.warning(f"{folder / CONFIG} is of an earlier version, so changed scores go unnoticed; {AGAIN}")
+        logger.warning(f"{folder / CONFIG} is from an earlier version, so changed scores go unnoticed; {AGAIN}")
     for name in checked:
         path = folder / name
         try:

@@ -43,7 +43,7 @@ def push_model(folder: Path, repository: str, *, private: bool) -> str:
     """
     exported = read_export(folder)[1]
     if CONFIG not in exported.files:
-        what = f"{folder / CONFIG} is of an earlier version, so changed scores would go unnoticed"
+        what = f"{folder / CONFIG} is from an earlier version, so changed scores would go unnoticed"
         raise RunError(what, fix="export the run again")
     return _push(folder, list(FILES), repository, "model", private, f"Add {exported.run}")
 

@@ -122,7 +122,7 @@ class Published(BaseModel):
         if not numbers:
             raise ValueError("there are no numbers")
         if unused := self.columns.keys() - {number.column for number in numbers}:
-            raise ValueError(f"[columns] has {', '.join(sorted(unused))}, of which there are no numbers")
+            raise ValueError(f"[columns] has {', '.join(sorted(unused))}, for which there are no numbers")
         keys = [(column, number.row, number.metric) for number in numbers for column in self.ours(number.column)]
         if twice := next((key for i, key in enumerate(keys) if key in keys[:i]), None):
             raise ValueError(f"there are two numbers for {', '.join(twice)}")
@@ -216,7 +216,7 @@ def load(name: str) -> Published:
     try:
         fields = files.read_toml(path)
         if "name" in fields:
-            raise ValueError("it has a `name`; its `title` is meant, or its `short` title")
+            raise ValueError("it has a `name`; use `title` or `short`")
         columns = {k: v if isinstance(v, list) else [v] for k, v in dict(fields.get("columns", {})).items()}
         source = Published.model_validate(fields | {"columns": columns, "name": path.name.removesuffix(".toml")})
         for preset in source.presets:
@@ -238,10 +238,10 @@ def _number(
 ) -> Number:
     """A number from its line in a file. Raises `ValueError` if it is not valid."""
     if metric not in (*LAST_DIGIT, *NOT_HERE):
-        raise ValueError(f"{metric} is none of the metrics {', '.join(LAST_DIGIT)}")
+        raise ValueError(f"{metric} is not one of the metrics {', '.join(LAST_DIGIT)}")
     low, high = _RANGES.get(metric, (0.0, math.inf))
     if not low <= value <= high:
-        raise ValueError(f"{value} of {row} is a {metric} outside of {low:g} to {high:g}")
+        raise ValueError(f"{value} of {row} is a {metric} outside {low:g} to {high:g}")
     if spread is not None and spread < 0:
         raise ValueError(f"{row} has a negative spread")
     return Number(table, f"{task}/{order}" if order else task, plain(row), metric, value, spread)

@@ -107,7 +107,7 @@ def read_beyond(registry: Registry, options: Options, metrics: Sequence[str]) ->
     lines = _beyond(Sizes(pl.concat(parts.values for parts in of_metrics), seen, drawn, of_metrics[0].settings))
     if lines.is_empty():
         raise ApeError(
-            f"no run was evaluated with {FEW} test rows of a size above those of its training data",
+            f"no run was evaluated on {FEW} test rows of a size beyond its training data",
             got=replace(options, metric=metrics[0]).choice(registry),
             fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
         )

@@ -84,7 +84,7 @@ def _open(path: Path) -> pq.ParquetFile:
     """Open a file. Raises `DataError` if it cannot be read, or is too large."""
     with reading(f"cannot read {path}", _AGAIN):
         if not path.is_file():
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         file = pq.ParquetFile(path.absolute())  # pyarrow takes `a1:/x` for the address of a file system
         str(file.schema_arrow)  # decodes all names
     check_groups(file, path)
@@ -216,7 +216,7 @@ class Canvas:
                 needed = self.rows * size * (1 if gray else 3)
                 if needed > half_memory():
                     got, allowed = f"{self.rows:,} images, {needed:,} bytes", f"{half_memory():,} bytes"
-                    raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
+                    raise DataError("the images are too large", got=got, allowed=allowed, fix="use fewer")
                 pixels = np.asarray(ImageOps.exif_transpose(image.convert("L" if gray else "RGB")))
                 return pixels[..., None] if gray else pixels
         except DataError:

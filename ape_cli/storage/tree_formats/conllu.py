@@ -67,7 +67,7 @@ def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:
         head: Any = word.get("head")
         fits = word.get("id") == number and head in range(len(words) + 1)
         if not fits or word.get("deprel") in (None, "", "_"):
-            raise ValueError(f"word {number:,} has no number, head or relation that fits")
+            raise ValueError(f"word {number:,} lacks a valid number, head or relation")
         below[head].append(number)
     tree = ParsedTree(document)
     stack = [(root, -1) for root in below[0]]
@@ -76,5 +76,5 @@ def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:
         placed = tree.add(parent, words[number - 1]["deprel"], words[number - 1].get("form"))
         stack += [(child, placed) for child in reversed(below[number])]
     if len(below[0]) != 1 or len(tree.parent) != len(words):
-        raise ValueError("the heads of its words form no tree with one root")
+        raise ValueError("the heads of its words do not form a tree with one root")
     return tree

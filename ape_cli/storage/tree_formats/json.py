@@ -50,9 +50,7 @@ class JsonFormat(TreeFormat):
             self.labelled = labelled
         if labelled and not self.labelled:
             what = f"{where}: it is a tree with labels, but the first document of the source is not"
-            raise DataError(
-                what, fix="correct the wrong one of the two: a tree has only the keys `label` and `children`"
-            )
+            raise DataError(what, fix="correct whichever is wrong: a tree has only the keys `label` and `children`")
         tree = ParsedTree()
         if self.labelled:
             _add_labelled(tree, -1, value, where)

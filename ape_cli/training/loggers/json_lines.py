@@ -49,4 +49,4 @@ def _written(path: StoragePath, step: int) -> list[str]:
         lines = files.read_bytes(path, _MOST_BYTES).decode().splitlines()
         return [line for line in lines if json.loads(line)["step"] <= step]
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RunError(f"cannot read {path}", got=str(error), fix="move it away; a new log is started") from error
+        raise RunError(f"cannot read {path}", got=str(error), fix="move it away to start a new log") from error

@@ -171,6 +171,6 @@ def test_config_json_has_a_digest_of_its_own(of_words: Both, tmp_path: Path, cap
     del content["files"]["config.json"], content["resumed_with"]
     path.write_text(json.dumps(content))
     assert ape_cli.load(tmp_path).about["scores"] == content["scores"]
-    assert "is of an earlier version" in caplog.text
-    with pytest.raises(RunError, match="is of an earlier version"):
+    assert "is from an earlier version" in caplog.text
+    with pytest.raises(RunError, match="is from an earlier version"):
         push_model(tmp_path, "somebody/model", private=True)

@@ -111,13 +111,13 @@ def test_a_file_of_one_s_own_names_the_preset_of_its_size(tmp_path: Path, preset
     [
         (("title", "tile"), "tile: Extra inputs are not permitted|title: Field required"),
         (('"rope", "token_accuracy", 0.9]', '"rope", "token_accuracy"]'), "numbers"),
-        (('"rope", "token_accuracy", 0.9]', '"rope", "accuracy", 0.9]'), "none of the metrics token_accuracy"),
-        (("0.9],", "90.0],"), "token_accuracy outside of 0 to 1"),
-        (('perplexity", 1.5', 'perplexity", 0.5'), "perplexity outside of 1 to inf"),
+        (('"rope", "token_accuracy", 0.9]', '"rope", "accuracy", 0.9]'), "not one of the metrics token_accuracy"),
+        (("0.9],", "90.0],"), "token_accuracy outside 0 to 1"),
+        (('perplexity", 1.5', 'perplexity", 0.5'), "perplexity outside 1 to inf"),
         (("rope (learned=true)", "rope"), "two numbers for reverse, rope, token_accuracy"),
         (("0.95, 0.01", "0.95, -0.01"), "has a negative spread"),
         (('"interval"', '"interval"\npresets = ["tyni"]'), "unknown preset of published numbers"),
-        (('"interval"', '"interval"\ncolumns = { copy = "copy" }'), "has copy, of which there are no numbers"),
+        (('"interval"', '"interval"\ncolumns = { copy = "copy" }'), "has copy, for which there are no numbers"),
     ],
 )
 def test_a_wrong_file(tmp_path: Path, change: tuple[str, str], message: str) -> None:

@@ -86,5 +86,5 @@ def test_single_symbols_count_without_their_eos(tmp_path: Path) -> None:
 
 def test_without_sizes_beyond_training_it_says_how_to_get_them(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {5: (40, 40)}}, task="copy", name="copy")
-    with pytest.raises(ApeError, match="no run was evaluated with 30 test rows of a size above"):
+    with pytest.raises(ApeError, match="no run was evaluated on 30 test rows of a size beyond"):
         VIEW.read(registry_of(tmp_path), Options())
