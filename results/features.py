@@ -149,6 +149,8 @@ def answer(of_rows: Scores | None = None) -> str:
     of_rows = scores_of(registered(source("features"))[0]) if of_rows is None else of_rows
     found = [(of, column, Found.of(of, column, of_rows).answer) for of in FEATURES for column in of.columns]
     finished = [item for item in found if item[2] != "—"]
+    if not finished:
+        return "no comparison has its three seeds yet."
     count = Counter(works for _, _, works in finished)
     without: dict[str, list[str]] = {}  # the tasks on which a feature shows no effect
     for feature, column, works in finished:
