@@ -136,14 +136,14 @@ def prepared(experiment: Experiment) -> Experiment:
     """The experiment with its dataset, which is generated if it is missing, and with the size of its scheme.
 
     Raises `DataError` if it cannot be generated, or is damaged, and `UsageError` if the map of positions has none for a
-    token.
+    token, or positions that the scheme does not take.
     """
     data = generated(experiment.data)
     if (positions := experiment.reading.positions) is not None:
         for split in map(data.split, SPLITS):
             assert isinstance(split, Split)
             split.check_positions(positions)
-    return experiment if experiment.is_sized else replace(experiment, config=_sized(experiment.config, data))
+    return replace(experiment, config=_sized(experiment.config, data))
 
 
 def default_settings(spec: ExperimentSpec) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ Source: Algebraic Positional Encodings, section 3.3: $[(h, w)] = H^h \oplus W^w$
 
 `distance` selects the distance of the locality bias between places that are $h$ rows and $w$ columns apart. `path` is
 the number of steps, $|h| + |w|$, as in section 4.2 of the source. `euclidean` is $\sqrt{h^2 + w^2}$, which favours no
-direction; it is our addition. Both depend only on the path between the two places.
+direction; the authors' programs for images use its whole part. Both depend only on the path between the two places.
 
 `_operators.py` defines the operators.
 

@@ -4,6 +4,10 @@ In the paper (appendix B), trees are binary, and their depth is drawn from a dis
 and standard deviation 1. Positions are heap indices: the root is 1, and the children of $i$ are $2i$ and $2i+1$. The
 ids of leaf symbols come before those of operator symbols.
 
+One child of a node of depth $d$ has depth $d - 1$. The depth of each other child is uniform on 0 to $d - 1$. The
+programs of the paper's authors draw it again, once, if it is $d - 1$, and truncate the depths of trees. So their trees
+of `tree-copy` have 33 nodes on average, and these 53.
+
 Two options are ours. With `branching` $k$, nodes have $k$ children or none. With `binarise`, trees are stored as binary
 trees: the left child of a node is its first child, and the right child is its next sibling. They are drawn and answered
 as $k$-ary trees, so the rows of both forms contain the same trees.

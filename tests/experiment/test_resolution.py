@@ -33,6 +33,15 @@ def test_a_missing_dataset_is_described_and_not_generated(tmp_path: Path) -> Non
     assert ready.config.max_size == deepest
 
 
+def test_a_size_below_the_positions_of_a_map_is_refused_when_its_data_is_generated(tmp_path: Path) -> None:
+    """It was refused only if the dataset existed already."""
+    settings = {"maximum": 50, "max_size": 20}
+    options = ExperimentSpec(preset="tiny", scheme="relative", task="copy", positions="randomised", set=settings)
+    experiment = resolve(options, find_dataset(options, tmp_path))
+    with pytest.raises(UsageError, match="beyond the size that relative is made for"):
+        prepared(experiment)
+
+
 def all_positions(folder: Path) -> list[int]:
     """The heap indices of all training rows, read without the package."""
     import pyarrow.parquet as pq

@@ -89,9 +89,9 @@ class TrainedModel:
 
     @torch.no_grad()
     def logits(self, batch: Batch) -> Tensor:
-        """The logits of each target token, given the true preceding tokens. -> float [B, M, V]; for images [B, 1, V]
+        """The logits of each label, given the true preceding tokens. -> float [B, Q, V]; for images [B, 1, V]
 
-        `batch`: a batch from `batches(split)`.
+        `batch`: a batch from `batches(split)`. Its `labels` are [B, Q].
         """
         _check(batch, (SequenceBatch, ImageBatch), "a batch from batches(split)")
         with products(self.config.precision):
@@ -148,7 +148,9 @@ class TrainedModel:
     def evaluate(
         self, data: Dataset, split: str = "test", decode: str = "teacher", batch_size: int = 256
     ) -> dict[str, Any]:
-        """The scores on a split of a dataset: `overall`, `by_size` and `by_op`, as in `ape eval`. Nothing is stored.
+        """The scores on a split of a dataset, as in `ape eval`. Nothing is stored.
+
+        -> `overall`, `by_size`, and `by_op`, or `by_class` for images.
 
         `decode`: `teacher` or `greedy`. Raises `DataError` if the dataset does not fit the model, and `UsageError` if
         the decoding does not apply to it.
