@@ -1,7 +1,7 @@
 """Suites: the tasks of a publication by its names for them, each with the options that make its data the published one.
 
-A suite is a TOML file. The built-in ones are in `ape_cli/tasks/suites/`. That folder may be anywhere on the Python path,
-or give the path of a file:
+A suite is a TOML file. The built-in ones are in `ape_cli/tasks/suites/`. That folder may be anywhere on the Python
+path, or give the path of a file:
 
     summary = "two tasks of my paper"
     source = "Doe 2026"

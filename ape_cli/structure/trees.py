@@ -34,12 +34,12 @@ from ape_cli.structure.linearisation import Order
 Bool = NDArray[np.bool_]
 
 
-def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
+def grow(depth: I64, key: U64, branching: int = 2, *, redraw: bool = False) -> tuple[I64, I64, Bool]:
     """Random trees of exactly the given depths, in level order, one tree after the other.
 
     One child of a node of depth d has depth d-1; its place among the children is drawn uniformly. Each other child
-    has a depth drawn uniformly from 0..d-1. The random numbers of a node depend on the tree's key and the node's heap
-    index, so a tree is a function of its key alone.
+    has a depth drawn uniformly from 0..d-1; with `redraw`, it is drawn again, once, if it is d-1. The random numbers of
+    a node depend on the tree's key and the node's heap index, so a tree is a function of its key alone.
 
     `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], offsets int64 [R+1] (where each tree begins, and the
     end), and leaf bool [T].
@@ -49,7 +49,7 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     while row.size:
         levels.append((row, heap, depth == 0))
         row, heap, depth = (x[depth > 0] for x in (row, heap, depth))
-        depth = _depths_below(rng.bits(key[row], heap), depth, branching)
+        depth = _depths_below(rng.bits(key[row], heap), depth, branching, redraw=redraw)
         row, heap = np.repeat(row, branching), ((branching * heap + 2 - branching)[:, None] + child).ravel()
     return by_row(levels, key.size)
 
@@ -65,20 +65,24 @@ def by_row(levels: list[tuple[I64, I64, Bool]], rows: int) -> tuple[I64, I64, Bo
     return heap[order], offsets_of(np.bincount(row, minlength=rows)), leaf[order]
 
 
-def _depths_below(word: U64, depth: I64, branching: int) -> I64:
+def _depths_below(word: U64, depth: I64, branching: int, *, redraw: bool) -> I64:
     """The depths of the children of inner nodes, from one random word of each node.
 
     uint64 [I], int64 [I] -> int64 [I * k]
 
     The lower half of the word determines the place of the deep child (for two children, an odd number means the
-    first). The upper half determines the depth of the first other child. The depths of further children come from
-    further words, which are addressed from this one.
+    first). The upper half determines the depth of the first other child. The depths of further children, and second
+    draws, come from further words, which are addressed from this one.
     """
     index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(rng.bits(word, np.array(e)) for e in range(1, branching - 1))]
     child = np.arange(branching)
     other = np.minimum(child - (child > index[:, None]), branching - 2)  # the number of each among the other children
-    below = np.take_along_axis(np.stack([rng.below(w, depth) for w in words], axis=1), other, axis=1)
+    drawn = [rng.below(w, depth) for w in words]
+    if redraw:
+        again = (rng.below(rng.bits(w, np.array(0)), depth) for w in words)
+        drawn = [np.where(first < depth - 1, first, second) for first, second in zip(drawn, again, strict=True)]
+    below = np.take_along_axis(np.stack(drawn, axis=1), other, axis=1)
     below[np.arange(depth.size), index] = depth - 1
     return below.ravel()
 

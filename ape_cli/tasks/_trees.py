@@ -4,9 +4,9 @@ In the paper (appendix B), trees are binary, and their depth is drawn from a dis
 and standard deviation 1. Positions are heap indices: the root is 1, and the children of $i$ are $2i$ and $2i+1$. The
 ids of leaf symbols come before those of operator symbols.
 
-One child of a node of depth $d$ has depth $d - 1$. The depth of each other child is uniform on 0 to $d - 1$. The
-programs of the paper's authors draw it again, once, if it is $d - 1$, and truncate the depths of trees. So their trees
-of `tree-copy` have 33 nodes on average, and these 53.
+One child of a node of depth $d$ has depth $d - 1$. The depth of each other child is uniform on 0 to $d - 1$. With
+`redraw`, it is drawn again, once, if it is $d - 1$. The programs of the paper's authors do this, and they truncate the
+depths of trees (`depth_mean=6.5`). Trees of `tree-copy` then have 33 nodes on average instead of 53.
 
 Two options are ours. With `branching` $k$, nodes have $k$ children or none. With `binarise`, trees are stored as binary
 trees: the left child of a node is its first child, and the right child is its next sibling. They are drawn and answered
@@ -54,6 +54,7 @@ class Trees(Sized):
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth, in levels.")
+    redraw: bool = option(False, "Redraw the depth of a child once if its sibling is as deep (see above).", late=True)
     branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
     binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).", late=True)
 
@@ -70,7 +71,7 @@ class Trees(Sized):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         super().check()
-        check_amount("nodes of a tree", mean_nodes(self.expected_max_depth, self.branching), _MAX_NODES)
+        check_amount("nodes of a tree", self.nodes(self.expected_max_depth), _MAX_NODES)
 
     @property
     def structure(self) -> str:
@@ -100,10 +101,14 @@ class Trees(Sized):
         """
         return min(self.max_depth, round(self.depth_mean + 4 * self.depth_std))
 
+    def nodes(self, depth: int) -> float:
+        """The expected number of nodes of a tree of this depth."""
+        return mean_nodes(depth, self.branching, redraw=self.redraw)
+
     def draw(self, key: U64) -> Source:
         """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
         depth = self.draw_sizes(key)
-        heap, offsets, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching)
+        heap, offsets, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching, redraw=self.redraw)
         word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(offsets)), heap)
         symbol = rng.below(word, self.operators + leaf * (self.leaves - self.operators))
         symbol += FIRST_SYMBOL + self.leaves
@@ -147,7 +152,7 @@ class Trees(Sized):
 
     def expected_tokens(self) -> float:
         """The expected number of nodes of a tree that has the mean depth, rounded."""
-        return mean_nodes(round(self.depth_mean), self.branching)
+        return self.nodes(round(self.depth_mean))
 
     # How a target grows, for decoding when the positions of its nodes are not given -----------
 
@@ -220,7 +225,7 @@ class UniqueTrees(PlainTrees):
         """
         super().check()
         depth = self.expected_max_depth
-        fits = leaves_distribution(depth - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
+        fits = leaves_distribution(depth - 1, max(self.leaves, 2048), self.branching, redraw=self.redraw)[-1].cumsum()
         if fits[self.leaves] < 0.01:
             need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
             got = f"{self.leaves} leaf symbols for source trees of depth up to {depth}"
@@ -238,7 +243,7 @@ class UniqueTrees(PlainTrees):
         attempt = 0
         while pending.size:
             words = rng.bits(key[pending], np.array(attempt))
-            heap, offsets, leaf = trees.grow(depth[pending], words, self.branching)
+            heap, offsets, leaf = trees.grow(depth[pending], words, self.branching, redraw=self.redraw)
             nodes = np.diff(offsets)
             # A full tree of n nodes has n // branching inner nodes; all others are leaves.
             fits = nodes - nodes // self.branching <= self.leaves
@@ -280,23 +285,25 @@ class UniqueTrees(PlainTrees):
         return row, heap, source.symbol[index], np.where(inside, down, -1)
 
 
-def mean_nodes(depth: int, branching: float = 2) -> float:
+def mean_nodes(depth: int, branching: float = 2, *, redraw: bool = False) -> float:
     """The expected number of nodes of a tree that `structure.trees.grow` makes at this depth.
 
     If the number of children is drawn anew for each inner node, `branching` is its mean.
     """
     mean = [1.0]
     for d in range(1, depth + 1):
-        mean.append(1.0 + mean[d - 1] + (branching - 1) * sum(mean) / d)
+        others = (branching - 1) * sum(mean) / d
+        mean.append(1.0 + mean[d - 1] + others + redraw * (others - (branching - 1) * mean[d - 1]) / d)
     return mean[depth]
 
 
-def leaves_distribution(depth: int, maximum: int, branching: int = 2) -> np.ndarray:
+def leaves_distribution(depth: int, maximum: int, branching: int = 2, *, redraw: bool = False) -> np.ndarray:
     """The probability that a tree of depth d has l leaves, for d = 0..depth and l = 0..maximum: float64 [d, l]."""
     chance = np.zeros((depth + 1, maximum + 1))
     chance[0, 1:2] = 1.0
     for d in range(1, depth + 1):
-        others = _sum_of(chance[:d].mean(axis=0), branching - 1)
+        other = chance[:d].mean(axis=0)
+        others = _sum_of(other + redraw * (other - chance[d - 1]) / d, branching - 1)
         chance[d] = np.convolve(chance[d - 1], others)[: maximum + 1]
     return chance
 

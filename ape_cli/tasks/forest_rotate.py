@@ -20,7 +20,7 @@ from ape_cli.structure import trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks import Rows, Source, Tokens, option
 from ape_cli.tasks._sized import check_amount, check_normal
-from ape_cli.tasks._trees import PlainTrees, mean_nodes
+from ape_cli.tasks._trees import PlainTrees
 
 _MAX_TREES = 1000
 _MAX_NODES = 1_000_000  # the expected number of nodes of a row with the greatest number of the deepest trees
@@ -61,7 +61,7 @@ class ForestRotate(PlainTrees):
         super().check()
         check_normal("trees_mean and trees_std", self.trees_mean, self.trees_std, 1, _MAX_TREES)
         count = self.trees_mean + 4 * self.trees_std
-        check_amount("nodes", count * mean_nodes(self.expected_max_depth, self.branching), _MAX_NODES)
+        check_amount("nodes", count * self.nodes(self.expected_max_depth), _MAX_NODES)
 
     @property
     def structure(self) -> str:
@@ -106,4 +106,4 @@ class ForestRotate(PlainTrees):
 
     def expected_tokens(self) -> float:
         """The expected number of nodes of all trees."""
-        return self.trees_mean * self.expected(lambda depth: mean_nodes(depth, self.branching))
+        return self.trees_mean * self.expected(self.nodes)

@@ -15,7 +15,7 @@ from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import trees
 from ape_cli.structure.trees import Bool
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._trees import UniqueTrees, mean_nodes
+from ape_cli.tasks._trees import UniqueTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
@@ -61,7 +61,7 @@ class TreeOps(UniqueTrees):
 
     def expected_tokens(self) -> float:
         """The expected number of nodes of a source that has the mean depth, rounded."""
-        return mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
+        return self.nodes(max(0, round(self.depth_mean) - 1)) + 2
 
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`"""

@@ -15,7 +15,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._trees import EVERY, NONE, UniqueTrees, mean_nodes
+from ape_cli.tasks._trees import EVERY, NONE, UniqueTrees
 
 SUBTREE, NODE, PARENT, ANCESTOR = range(4)
 
@@ -89,7 +89,7 @@ class TreeQuery(UniqueTrees):
     @cached_property
     def _measured_tokens(self) -> float:
         """See `mean_tokens`."""
-        nodes = mean_nodes(round(self.depth_mean), self.branching)
+        nodes = self.nodes(round(self.depth_mean))
         return self._measured("queries", nodes, lambda source: np.diff(source.offsets))
 
     def draw(self, key: U64) -> Source:

@@ -21,6 +21,10 @@ of three or more children, only the first or second can be the deep one
   _depths_below  tasks/test_tree_copy.py::test_shapes_of_more_branches_follow_the_sampler
   - index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
   + index = 1 - (word & np.uint64(1)).astype(np.int64)
+a second draw that does not replace the first
+  _depths_below  tasks/test_tree_copy.py::test_shapes_follow_the_sampler
+  - np.where(first < depth - 1, first, second)
+  + np.where(first < depth - 1, first, first)
 binarised with the number of earlier siblings off by one
   binarise  tasks/test_tree_copy.py::test_target_is_rederived
   - binary[on] = ((2 * binary[on] + 1) << child) - 1

@@ -232,7 +232,7 @@ def test_late_options_are_in_the_manifest_where_they_are_set() -> None:
     assert task.parameters == {"depth_mean": 7.0, "depth_std": 1.0, "branching": 3, "binarise": True, "vocabulary": 20}
     assert tasks.make("tree-copy", **task.parameters) == task
     assert tasks.make("tree-copy", branching=2, binarise=False).parameters == tasks.make("tree-copy").parameters
-    assert set(tasks.make("tree-copy").options) == {*task.parameters, "sizes"}
+    assert set(tasks.make("tree-copy").options) == {*task.parameters, "redraw", "sizes"}
 
 
 def test_the_order_of_the_source_is_that_of_the_target_unless_it_is_given() -> None:
