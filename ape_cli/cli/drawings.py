@@ -172,7 +172,7 @@ def _grid(cells: dict[tuple[int, int], Text], gap: str = " ") -> Text:
 
 def _ring(positions: Sequence[int], names: list[str], order: int) -> RenderableType:
     """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
-    before = len(names) - order
+    before = max(0, len(names) - order)
     ring = Text("  ").join(
         Text.assemble((f"{index}:", "dim"), name)
         for index, name in zip(positions[before:], names[before:], strict=True)

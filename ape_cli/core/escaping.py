@@ -13,7 +13,7 @@ from typing import Any
 
 # control characters except tab and line break; marks that change the direction of text; separators of lines
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-_MARKDOWN = re.compile(r"[\\|<`\[\]]")
+_MARKDOWN = re.compile(r"[\\|<`\[\]]|\*(?=.*\*)")  # a * alone is text
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": "\\textbackslash{}",
@@ -89,10 +89,10 @@ def one_line(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    r"""A name or a cell in Markdown: no cell ends, and no link, code or HTML begins.
+    r"""A name or a cell in Markdown: no cell ends, and no link, code, emphasis or HTML begins.
 
-    >>> markdown("a|b <script>")
-    'a\\|b &lt;script>'
+    >>> markdown("a|b <script>"), markdown("seq*seq*seq")
+    ('a\\|b &lt;script>', 'seq\\*seq*seq')
     """
     return _MARKDOWN.sub(lambda match: "&lt;" if match[0] == "<" else f"\\{match[0]}", one_line(text))
 

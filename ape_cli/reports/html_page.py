@@ -63,12 +63,12 @@ class PageFigures:
         self._chosen, self._lines, self._figures = chosen, 0, 0
 
     def draw(self, plot: Plot, title: str, caption: str, axis: str) -> PageFigure | None:
-        """Draw a plot, or None if it has no figure.
+        """Draw a plot. The caption of a figure that cannot be drawn says why; None if its `Plot` does not.
 
         title: what the figure shows, for readers who do not see it. axis: one of `plots.KINDS`.
         """
         if plot.draw is None:
-            return None
+            return PageFigure(None, f"{plot.note[0].upper()}{plot.note[1:]}.") if plot.note else None
         if self._lines + plot.lines > MOST_LINES:
             return PageFigure(None, _NOT_DRAWN)
         self._lines += plot.lines

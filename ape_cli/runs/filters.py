@@ -93,7 +93,9 @@ _PLAIN = re.compile(  # a column, a sign and a value
     r"\s*([\w-]+)\s*(<=|>=|!=|<>|==?|<|>|~)\s*((?:(?!\s(?:and|or)\s)[^'\"()])*?)\s*", re.IGNORECASE
 )
 _MISSING = re.compile(r"\s*([\w-]+)\s+is\s+(not\s+)?null\s*", re.IGNORECASE)
-_NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?%?", re.IGNORECASE)  # also 1,000 and 50%
+_NUMBER = re.compile(  # also 1,000 and 50%
+    r"[-+]?((\d+|[1-9]\d{0,2}(,\d{3})+)\.?\d*|\.\d+)(e[-+]?\d+)?%?", re.IGNORECASE
+)
 _SHORT = {"validation": "validation_token_accuracy"}  # what the table on a terminal calls a column
 _LISTED_BY = "ape runs --json"
 _FORMS = "COLUMN=VALUE, or with != < <= > >=, or ~ for a part of a text, or a SQL expression on columns"

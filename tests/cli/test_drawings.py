@@ -43,6 +43,7 @@ def test_words_grids_rings_and_products() -> None:
         ("grid(2)", [[0, 0], [0, 1], [1, 0], [1, 1]], "a bb c d", ["a  bb", "c  d"]),  # aligned columns
         ("grid(2)", [[0, 0], [0, 9]], "a b", ["ab"]),  # too sparse for a drawing
         ("cyclic(3)", [0, 0, 1, 2], "+1 a b c", ["+1", "0:a  1:b  2:c"]),  # the offset is above
+        ("cyclic(4)", [1, 2, 3], "a b c", ["1:a  2:b  3:c"]),  # a part of the ring
         ("seq*tree(2)", [[0, 1], [0, 2], [0, 3], [1, 1]], "f x y z", ["f", "├── x", "└── y", "z"]),
         ("grid(2)*seq", WORDS, "a b c d e f g", ["ab   c", "d    efg"]),
         ("tree(4)*grid(2)", GRIDS, "split a b c d e", ["split", "├── a b", "│   c d", "└── e"]),

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from ape_cli.reports import html_page, plots
-from ape_cli.reports.html_page import PageFigures
+from ape_cli.reports.html_page import PageFigure, PageFigures
 from ape_cli.reports.palette import looks
+from ape_cli.reports.tables import Cell
+from ape_cli.reports.views.scores import dot_plot
 from ape_cli.runs.run import Run
 from tests.conftest import ape
-from tests.figures import panel
+from tests.figures import panel, table
 from tests.reports.test_views import fill
 
 
@@ -29,6 +31,13 @@ def test_a_page_draws_no_more_lines_than_it_may(monkeypatch: pytest.MonkeyPatch)
     assert (first.svg is None, first.caption) == (False, "The caption.")
     assert second.svg is None
     assert "Not drawn" in second.caption
+
+
+def test_a_page_says_why_a_plot_cannot_be_drawn() -> None:
+    cells: list[Cell | None] = [Cell(0.5, None, 1, False, None)]
+    plot = dot_plot([table({f"x{i}": cells for i in range(61)}, ["reverse"])])
+    figure = PageFigures({}).draw(plot, "Scores", "The caption.", "score")
+    assert figure == PageFigure(None, "No plot of the scores: a table has more than 60 rows.")
 
 
 def test_each_file_of_a_run_is_read_once_for_all_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,8 @@ def test_order() -> None:
         ("stepz=1", "unknown column", "did you mean 'steps'? `ape runs --json` lists all"),
         ("run=rope or steps=90", "unknown column", "'rope'"),  # no run is called like this
         ("steps = 1 or run > 3", "it cannot be computed", "COLUMN=VALUE"),
+        ("steps<0,9", "it cannot be computed", "COLUMN=VALUE"),  # neither 0.9 nor 9
+        ("steps=9,80", "it cannot be computed", "COLUMN=VALUE"),
         ("steps", "it is not true or false of a run", "a condition"),
     ],
 )

@@ -68,12 +68,12 @@ function meanOf(cell) {
   return cell.firstChild.textContent.trim();
 }
 
-// The value of a cell: a number, a text, or null if the cell is empty.
+// The value of a cell: a number, which of an interval is its lower end; a text; or null if the cell is empty.
 function valueOf(cell) {
   if (cell.matches(SCORE)) return Number(meanOf(cell).replace("inf", "Infinity"));
   const text = cell.textContent.trim();
   if (text === "—") return null;
-  const number = Number(text.replaceAll(",", ""));
+  const number = Number(text.replace(/^\[(.*), .*\]$/, "$1").replaceAll(",", ""));
   return Number.isNaN(number) ? text : number;
 }
 

@@ -8,6 +8,7 @@ either side.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -129,5 +130,5 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None
         axes.axhline(edge - 0.5, color=palette.INK, alpha=0.15, linewidth=0.7)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(along.label(table.title.rpartition(", ")[2]))
+    axes.set_xlabel(replace(along, unit=table.unit).label(table.title.rpartition(", ")[2]))
     along.put(axes, "x")

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ape_cli.reports.html_page import Section, page
+from ape_cli.reports.tables import Table
 from tests.conftest import ape
 from tests.reports.test_aggregation import add
 from tests.reports.test_views import fill
@@ -104,6 +106,14 @@ def test_rows_are_sorted_by_click_and_by_key(browser: Any, file: Path) -> None:
         assert opened.rows() == sorted(SCORES)
         order = [header.get_attribute("aria-sort") for header in opened.page.locator(f"{TABLE} >> thead th").all()]
         assert order[:2] == ["ascending", "none"]
+
+
+def test_intervals_are_sorted_by_their_lower_ends(browser: Any, tmp_path: Path) -> None:
+    intervals = {"b": "[-3.50, -0.50]", "a": "[-20.00, 1.00]", "c": "[+1.00, +2.00]"}
+    table = Table("Differences", [], ["interval"], [(name, [text]) for name, text in intervals.items()], "%")
+    (tmp_path / "page.html").write_text(page([Section("Scores", [table])]))
+    with Opened(browser, tmp_path / "page.html") as opened:
+        assert (sort(opened, 1), opened.rows()) == ("ascending", ["a", "b", "c"])
 
 
 def test_rows_are_filtered(browser: Any, file: Path) -> None:

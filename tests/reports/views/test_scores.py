@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ape_cli.reports.palette import looks
-from ape_cli.reports.tables import Cell
+from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views.scores import dots
 from tests.figures import ROWS, TABLE, colour, drawn, figures, hollow, panel, table, words
 
@@ -28,6 +28,15 @@ def test_dots_are_the_cells() -> None:
     assert hollow(axes) == []  # that is a point with few rows
     assert axes.get_xlabel() == "token accuracy, %"
     assert words(figure) == ["none", "rope", "± one standard deviation over seeds", "published"]
+
+
+def test_each_table_has_its_unit() -> None:
+    """Losses of sequences and of images share an axis, and each label has the unit of its table."""
+    cells: list[tuple[str, list[Cell | str | None]]] = [("rope", [Cell(0.5, None, 1, False, None)])]
+    units = ["nats a token", "nats an image"]
+    made = [Table("Losses, cross-entropy", [], ["copy"], cells, unit) for unit in units]
+    axes = dots(made, "score", looks(["rope"])).axes
+    assert [one.get_xlabel() for one in axes] == [f"cross-entropy, {unit}" for unit in units]
 
 
 def test_too_many_rows_are_no_dots() -> None:
