@@ -30,7 +30,7 @@ def write_tensors(path: Any, tensors: Tensors, metadata: dict[str, Any]) -> None
     """Write tensors and the JSON object `metadata` to a local safetensors file. Raises `OSError` if that fails."""
     import safetensors.torch
 
-    separate, taken = Tensors(), set()
+    separate, taken = Tensors(), set[int]()
     for name, tensor in tensors.items():
         separate[name] = tensor.detach().contiguous()
         if (memory := separate[name].untyped_storage().data_ptr()) in taken:  # safetensors refuses shared memory
