@@ -269,7 +269,11 @@ def check_class(cls: type, part: str) -> None:
     _check_attributes(cls, part)
     for base in filter(is_user_class, cls.__mro__):
         for name, method in vars(base).items():
-            parents = (vars(parent).get(name) for parent in base.__mro__[1:] if not is_user_class(parent))
+            parents = [vars(parent).get(name) for parent in base.__mro__[1:] if not is_user_class(parent)]
+            is_method = any(inspect.isfunction(parent) or isinstance(parent, classmethod) for parent in parents)
+            if is_method and not name.startswith("_") and not hasattr(method, "__get__"):
+                got, fix = brief(method), "give it another name"  # such as an option of a task
+                raise ApeError(f"`{name}` of {part} hides a method of that name", got=got, fix=fix)
             overridden = next(filter(inspect.isfunction, parents), None)
             if name.startswith("_") or overridden is None or not inspect.isfunction(method):
                 continue

@@ -59,8 +59,10 @@ def _title(manifest: Manifest) -> str:
 def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: int | None = None) -> str:
     """The `ape gen` command that generates a dataset of a task again, with these numbers of rows of each split."""
     values = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in task.command_options.items()}
-    flags = {f"--{k.replace('_', '-')}": v for k, v in values.items()}
-    options = [k if v is True else f"{k} {shlex.quote(str(v))}" for k, v in flags.items() if v is not False]
+    declared = tasks.options_of(type(task))
+    off = [f"--set {k}=false" for k, v in values.items() if v is False and declared[k].default]
+    flags = {f"--{k.replace('_', '-')}": v for k, v in values.items() if v is not None and v is not False}
+    options = [k if v is True else f"{k} {shlex.quote(str(v))}" for k, v in flags.items()] + off
     orders = {"--order": task.order, "--source-order": task.source_order}
     order = "".join(f" {option} {value}" for option, value in orders.items() if value)
     of_each = len(task.options.get("sizes") or [0])

@@ -30,10 +30,15 @@ def write_tensors(path: Any, tensors: Tensors, metadata: dict[str, Any]) -> None
     """Write tensors and the JSON object `metadata` to a local safetensors file. Raises `OSError` if that fails."""
     import safetensors.torch
 
-    contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
+    separate, taken = Tensors(), set[int]()
+    for name, tensor in tensors.items():
+        separate[name] = tensor.detach().contiguous()
+        if (memory := separate[name].untyped_storage().data_ptr()) in taken:  # safetensors refuses shared memory
+            separate[name] = separate[name].clone()
+        taken.add(memory)
     try:
         # only one key: safetensors writes several keys in an order that changes from run to run
-        safetensors.torch.save_file(contiguous, path, metadata={"ape": json.dumps(metadata)})
+        safetensors.torch.save_file(separate, path, metadata={"ape": json.dumps(metadata)})
     except safetensors.SafetensorError as error:
         cause = re.search(r"os error (\d+)", str(error))
         raise OSError(int(cause[1]) if cause else errno.EIO, str(error)) from error

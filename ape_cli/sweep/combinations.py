@@ -142,7 +142,7 @@ def settings_of(tune: TuneSpec, bases: Iterable[ExperimentSpec]) -> list[dict[st
     fit them.
     """
     for key, values in tune.settings.items():
-        if len(set(values)) < len(values):
+        if any(value in values[:index] for index, value in enumerate(values)):
             raise UsageError(f"a value of {key} is listed twice under `tune`", got=str(values), fix="write it once")
     count = math.prod(map(len, tune.settings.values()))
     if count > _MOST_COMBINATIONS:

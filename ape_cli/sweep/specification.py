@@ -44,7 +44,7 @@ class TuneSpec(BaseModel):
 
     model_config = _STRICT
 
-    settings: Mapping[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+    settings: Mapping[str, Annotated[list[Scalar | list[Scalar]], Field(min_length=1)]] = Field(
         default={},
         alias="set",
         description="Settings and the values that are tried. All combinations are. Required.",
@@ -116,7 +116,7 @@ class SweepSpec(BaseModel):
         default=ExperimentSpec.model_fields["precision"].default,
         description="Precision: fp32, tf32 (only on GPUs) or bf16.",
     )
-    settings: Mapping[str, Scalar | list[Scalar]] = Field(
+    settings: Mapping[str, Scalar | list[Scalar | list[Scalar]]] = Field(
         default={},
         alias="set",
         description="Settings (`ape fields` lists them). Each value of a list is a trial of its own.",

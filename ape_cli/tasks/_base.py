@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from pydantic_core import to_jsonable_python
 
 from ape_cli.core import renamed
 from ape_cli.core.errors import UsageError, pick
@@ -192,9 +193,10 @@ class BaseTask(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The options, as the manifest keeps them: late options that have their default are left out."""
+        """The options, as the manifest keeps them, in JSON: late options that have their default are left out."""
         declared = options_of(type(self))
-        return {k: v for k, v in self.options.items() if not declared[k].late or v != declared[k].default}
+        kept = {k: v for k, v in self.options.items() if not declared[k].late or v != declared[k].default}
+        return to_jsonable_python(kept)  # type: ignore[no-any-return]
 
     @property
     def command_options(self) -> dict[str, Any]:

@@ -31,13 +31,17 @@ def check_rows(part: pa.Table, structure: Structure, ids: int, *, tagged: bool =
     """Check that every id is in the vocabulary, that every position exists, and that every tree is one.
 
     `structure` is that of the dataset, and `ids` the size of its vocabulary. If targets are `tagged`, they may have
-    PAD, and are as long as their sources. Raises `DataError` otherwise.
+    PAD, and are as long as their sources. Every target has something to predict, which may be its EOS. Raises
+    `DataError` otherwise.
     """
     lengths = []
     for side in ("source", "target"):
-        symbols = part[f"{side}_ids"].combine_chunks()
-        lengths.append(np.diff(symbols.offsets.to_numpy()))
-        symbols = symbols.values.to_numpy()
+        column = part[f"{side}_ids"].combine_chunks()
+        offsets, symbols = column.offsets.to_numpy(), column.values.to_numpy()
+        lengths.append(np.diff(offsets))
+        labels = np.diff(np.concatenate(([0], np.cumsum(symbols != PAD)))[offsets])
+        if side == "target" and (tagged or structure != Seq()) and not labels.all():
+            raise DataError("a target has nothing to predict", fix="correct the task, or choose other sizes")
         if tagged and side == "target":
             symbols = symbols[symbols != PAD]
         _check_range(f"a {side} id is not in the vocabulary", symbols, FIRST_SYMBOL, ids - 1)

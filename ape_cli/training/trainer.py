@@ -380,7 +380,7 @@ def _optimiser(config: Config, model: Model, device: torch.device) -> torch.opti
         lr=torch.tensor(config.lr_initial, device=device) if on_gpu else config.lr_initial,
         betas=(config.beta1, config.beta2),
         weight_decay=config.weight_decay,
-        fused=True,
+        fused=all(map(torch.is_floating_point, model.parameters())),  # it takes no complex ones
         capturable=on_gpu,
     )
 

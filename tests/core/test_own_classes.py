@@ -12,6 +12,7 @@ from ape_cli.data.position_maps import PositionSampler
 from ape_cli.position import Scheme
 from ape_cli.reports.views import View
 from ape_cli.storage.tree_formats import TreeFormat
+from ape_cli.tasks import BaseTask
 from ape_cli.training.loggers import MetricLogger
 
 
@@ -32,6 +33,11 @@ def test_other_arguments_are_refused(base: type, name: str, wrong: Any, allowed:
     with pytest.raises(ApeError, match=f"`{name}` of thing 'mine' takes other arguments") as caught:
         check_class(own(base, **{name: wrong}), "thing 'mine'")
     assert caught.value.allowed == allowed
+
+
+def test_an_attribute_with_the_name_of_a_method_is_refused() -> None:
+    with pytest.raises(ApeError, match="`text` of thing 'mine' hides a method of that name"):
+        check_class(own(BaseTask, text="hello"), "thing 'mine'")
 
 
 @pytest.mark.parametrize(

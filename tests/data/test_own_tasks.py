@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,16 @@ def test_training_does_not_use_a_dataset_of_other_code(file: Path) -> None:
     (again,) = re.findall("`ape (gen .*)`", err)
     ape(*again.split())
     ape(*train, "--overwrite")
+    rewrite(file, TASK.replace("source.symbol)", "source.symbol * 0 + 3)"))
+    shutil.rmtree("datasets")
+    assert "1 to do" in "".join(ape("sweep", "--schemes", "none", "--tasks", *train[4:], "--dry-run"))
+
+
+def test_rows_at_other_sizes_are_of_the_same_code(file: Path) -> None:
+    ape(*GEN, "--out", "data")
+    rewrite(file, TASK + "\n")
+    err = ape(*TRAIN, "--generalise", "8")[1]
+    assert "not evaluated at other sizes, because the code of the task mine-task has changed since" in err
 
 
 def test_a_report_draws_the_rows_of_an_own_task_again(file: Path) -> None:
@@ -157,6 +168,7 @@ class Mine(Copy):
     mode: Literal["a", "b"] = "a"
     widths: tuple[int, ...] = (1,)
     most: Optional[int] = None
+    swap: bool = True
 """
 
 
@@ -164,7 +176,11 @@ def test_the_types_of_options_are_enforced_and_tuples_can_be_set(file: Path) -> 
     rewrite(file, OPTIONS)
     made = tasks.make("mine-task", mode="b", widths=[1, 2], most=3)
     assert made.options.items() >= {"mode": "b", "widths": (1, 2), "most": 3}.items()
-    ape(*GEN, "--set", "widths=1,2", "--set", "mode=b", "--out", "data")
+    gen = [*GEN, "--set", "widths=1,2", "--set", "mode=b", "--set", "swap=false", "--out", "data"]
+    ape(*gen)
+    assert "nothing to do" in "".join(ape(*gen))
+    (command,) = re.findall("^ape (gen .*)", Path("data/README.md").read_text(), re.MULTILINE)
+    assert "nothing to do" in "".join(ape(*command.split(), "--out", "data"))
     parameters = json.loads(Path("data/manifest.json").read_text())["plan"]["parameters"]
     assert parameters.items() >= {"mode": "b", "widths": [1, 2], "most": None}.items()
     for wrong, allowed in ({"mode": "c"}, "a or b"), ({"widths": "x"}, "tuple[int, ...]"), ({"most": True}, "whole"):

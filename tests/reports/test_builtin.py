@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core.errors import UsageError
 from ape_cli.reports import layout, published
 
 NUMBERS = published.load("paper").numbers + published.load("neurips").numbers
+
+
+def test_two_sources_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "paper.toml").touch()
+    monkeypatch.setattr(published, "__path__", [*published.__path__, str(tmp_path)])
+    with pytest.raises(UsageError, match="two sources of published numbers have the same name"):
+        published.names()
 
 
 def line(**fields: object) -> dict[str, object]:

@@ -23,6 +23,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         assert all(torch.equal(found[name], value) for name, value in written.items())
 
 
+def test_tensors_that_share_memory_are_written_apart(tmp_path: Path) -> None:
+    whole = torch.arange(6.0)
+    save_tensors(tmp_path / "x", {"a": whole, "tied": whole, "part": whole[2:]}, {})
+    loaded, _ = load_tensors(tmp_path / "x")
+    assert {name: value.tolist() for name, value in loaded.items()} == {
+        "a": [*range(6)],
+        "tied": [*range(6)],
+        "part": [*range(2, 6)],
+    }
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.safetensors"
     save_tensors(path, {"a": torch.ones(3)}, {})

@@ -31,6 +31,11 @@ def test_a_list_of_settings_is_one_trial_each() -> None:
     assert found == [("rope", "copy", None, 42, 1), ("rope", "copy", None, 42, 0.5)]
 
 
+def test_a_value_of_a_list_may_be_a_list() -> None:
+    grid = {"schemes": ["rope"], "tasks": ["copy"], "set": {"widths": [[1, 2], [3]]}}
+    assert [point.settings["widths"] for point in points_of([grid_of(grid)], "tiny")] == [[1, 2], [3]]
+
+
 @pytest.mark.parametrize(
     ("value", "sizes"),
     [("true", True), ("false", False), ("[9, 7]", (7, 9)), ('"7,9-10"', (7, 9, 10)), ('"auto"', True)],

@@ -69,6 +69,7 @@ WRONG: dict[str, list[Callable[[], tasks.BaseTask]]] = {
         lambda: draws(lambda source, key: changed(source, position=np.minimum(source.position, 6)), TreeCopy),
         lambda: draws(lambda source, key: changed(source, position=source.position[:, 0]), GridCopy, side_mean=3.0),
         lambda: word(tagged=True, target=lambda self, source: one_tag(source.size.size)),
+        lambda: word(tagged=True, target=lambda self, source: changed(source, symbol=source.symbol * 0)),
         lambda: word(row_sizes=lambda self, *, rows, split, seed: np.ones(len(rows), dtype=np.int64)),
     ],
     "repeatable": [

@@ -118,6 +118,13 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     assert moved(1e-6, 1e-3) > 50 * moved(1e-6, 1e-6) > 0  # the same rate all the time, if the schedule has no effect
 
 
+def test_complex_weights_are_trained(words: Dataset) -> None:
+    weights: Any = torch.nn.ParameterList([torch.ones(2, dtype=torch.complex64)])
+    weights[0].abs().sum().backward()
+    trainer._optimiser(tiny("none", words, lr_initial=0.1), weights, CPU).step()
+    assert (weights[0].real < 1).all()
+
+
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
     running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))

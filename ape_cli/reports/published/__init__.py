@@ -197,7 +197,17 @@ def plain(row: str) -> str:
 
 def names() -> list[str]:
     """The names of the sources that are found."""
-    return sorted({file.stem for folder in __path__ for file in Path(folder).glob("*.toml")})
+    return sorted(_files())
+
+
+def _files() -> dict[str, Path]:
+    """The file of each source by its name. Raises `UsageError` if two sources have the same name."""
+    found = dict[str, Path]()
+    for file in (file for folder in __path__ for file in sorted(Path(folder).glob("*.toml"))):
+        if found.setdefault(file.stem, file) != file:
+            got = f"{found[file.stem]} and {file}"
+            raise UsageError("two sources of published numbers have the same name", got=got, fix="rename one")
+    return found
 
 
 @cache
@@ -211,8 +221,7 @@ def load(name: str) -> Published:
         if path.name.removesuffix(".toml") in names():
             raise UsageError("published numbers of this name are built in", got=name, fix="rename the file")
     else:
-        pick("source of published numbers (or FILE.toml)", name, names())
-        path = next(file for folder in __path__ if (file := Path(folder, f"{name}.toml")).exists())
+        path = _files()[pick("source of published numbers (or FILE.toml)", name, names())]
     try:
         fields = files.read_toml(path)
         if "name" in fields:
