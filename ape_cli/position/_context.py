@@ -7,8 +7,8 @@ in the forward pass, and again in the backward pass. So a kept value is used onl
 - Nothing is kept in a backward pass, which may free the graph of each layer by itself (a reentrant checkpoint does).
 - The graph of a value is kept apart from those of the layers, by hooks of its own for the tensors that it saves. A
   checkpoint therefore does not count them as tensors of the layer that was the first to need the value.
-- When a backward pass reads such a tensor, values from before are not used again. So a context can be used again in
-  the next step of training.
+- When a backward pass reads such a tensor, or a weight of the scheme changes, values from before are not used again. So
+  a context can be used again in the next step of training, or after `load_state_dict`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Reads:
 class _Kept(NamedTuple):
     value: Any
     held: Context | None  # kept alive, so that its id is not used again
-    reads: int  # `_Reads.count` when the value was computed
+    time: tuple[int, ...]  # `Context._time` when the value was computed
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Context:
     prepare: Callable[[Context, Context], Any] | None = None  # computes `state`
     causal: bool = False  # whether each position sees only itself and earlier ones, as in a decoder
     plan: PositionPlan | None = None  # computed on the host, together with the batch
+    weights: tuple[Tensor, ...] = field(default=(), compare=False, repr=False)  # of the scheme
     _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def cached(self, other: Context, compute: Callable[[Context, Context], Any]) -> Any:
@@ -96,14 +97,19 @@ class Context:
             return compute(self, other)
         key = compute, id(other), torch.is_grad_enabled()
         in_backward = torch._C._current_graph_task_id() != -1
-        if not in_backward and key in self._kept and self._kept[key].reads == _Reads.count:
+        if not in_backward and key in self._kept and self._kept[key].time == self._time:
             return self._kept[key].value
         with kept_apart():
             value = compute(self, other)
         if not in_backward:
             # a reference to `self` would never be released
-            self._kept[key] = _Kept(value, None if other is self else other, _Reads.count)
+            self._kept[key] = _Kept(value, None if other is self else other, self._time)
         return value
+
+    @property
+    def _time(self) -> tuple[int, ...]:
+        """What differs after a backward pass that read a kept tensor, and after a weight has changed in place."""
+        return _Reads.count, *(0 if weight.is_inference() else weight._version for weight in self.weights)
 
     @property
     def state(self) -> Any:
@@ -122,7 +128,7 @@ class Context:
     def part(self, begin: int, end: int) -> Context:
         """The context of positions `begin` to `end - 1`, without a state."""
         mask = None if self.mask is None else self.mask[:, begin:end]
-        return Context(self.positions[:, begin:end], mask, causal=self.causal)
+        return Context(self.positions[:, begin:end], mask, causal=self.causal, weights=self.weights)
 
     @lazy
     def start(self) -> int | None:

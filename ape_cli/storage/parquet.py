@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,11 @@ def _numbers(path: str, data_type: pa.DataType) -> list[str]:
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether a column of this type has texts."""
+    """Whether a column of this type has texts, such as JSON."""
     if pa.types.is_dictionary(data_type):
         return is_text(data_type.value_type)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return is_text(data_type.storage_type)
     return pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
 
 
@@ -153,16 +156,12 @@ def values(content: bytes, columns: Sequence[str], maximum: int) -> Iterator[lis
     caller adds the name of the file.
     """
     total, too_large = 0, DataError("the values are too large", allowed=f"{maximum:,} bytes, decompressed")
-    # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
-    source = pa.BufferReader(content)
     try:
-        with reading("not a complete Parquet file"), pq.ParquetFile(source, read_dictionary=columns) as file:
-            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > maximum:
-                raise too_large
-            for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
+        with reading("not a complete Parquet file"):
+            for batch in _batches(content, columns, maximum, too_large):
                 batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
                 for row in zip(*(batch.column(name) for name in columns), strict=True):
-                    buffers = [value.value.as_buffer() if value.is_valid else b"" for value in row]
+                    buffers = [_buffer(value) if value.is_valid else b"" for value in row]
                     if (total := total + sum(map(len, buffers))) > maximum:
                         raise too_large
                     yield [
@@ -170,3 +169,32 @@ def values(content: bytes, columns: Sequence[str], maximum: int) -> Iterator[lis
                     ]
     except (KeyError, AttributeError) as error:  # a column is missing, or has values of another type
         raise DataError(f"it has no text columns named {' and '.join(columns)}") from error
+
+
+def _batches(content: bytes, columns: Sequence[str], maximum: int, too_large: DataError) -> Iterator[pa.RecordBatch]:
+    """The rows of some columns of a Parquet file, in batches. Equal values of a batch are in memory only once.
+
+    pyarrow makes no dictionary of values in an encoding such as DELTA_BYTE_ARRAY. Then each batch has a single row.
+    """
+    done = 0
+    for dictionaries, at_once in ((columns, _AT_ONCE), ([], 1)):
+        # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
+        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=dictionaries) as file:
+            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > maximum:
+                raise too_large
+            try:
+                batches = file.iter_batches(at_once, columns=columns, use_threads=False)
+                for batch in islice(batches, done // at_once, None):
+                    yield batch
+                    done += len(batch)
+                return
+            except OSError:
+                if not dictionaries:
+                    raise
+
+
+def _buffer(value: pa.Scalar) -> pa.Buffer:
+    """The bytes of a text or of bytes, which may be in a dictionary or have a type of its own, such as JSON."""
+    while isinstance(value, pa.DictionaryScalar | pa.ExtensionScalar):
+        value = value.value
+    return value.as_buffer()

@@ -79,6 +79,14 @@ def test_manifests_that_exist_stay_what_they_are(tmp_path: Path) -> None:
         assert not {"image", "moments"} & {*json.loads(text), *json.loads(text)["plan"]}
 
 
+def test_the_card_names_splits_with_rows(tmp_path: Path, task: Any) -> None:
+    """`load_dataset` takes a split without rows for an error."""
+    generate(task, plan(task, train=5, validation=0), tmp_path)
+    card = (tmp_path / "README.md").read_text()
+    assert "split: train" in card
+    assert "split: validation" not in card
+
+
 def test_the_card_says_what_positions_are(tmp_path: Path) -> None:
     for name, options, says in [
         ("copy", {"length_mean": 5, "length_std": 0}, "steps from 0"),

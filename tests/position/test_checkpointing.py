@@ -164,6 +164,18 @@ def test_a_context_that_is_used_again(name: str) -> None:
                 p.mul_(0.9)
 
 
+@pytest.mark.parametrize("name", ["own", "t5", "orthogonal-seq", "orthogonal-tree"])
+def test_weights_that_change_without_a_backward_pass(name: str) -> None:
+    """For example by `load_state_dict`."""
+    net = Net(name)
+    same = net.contexts(2)
+    for recorded in (False, True):
+        with torch.set_grad_enabled(recorded):
+            net.result(same, "plain")
+            net.scheme.load_state_dict({name: 0.9 * p for name, p in net.scheme.state_dict().items()})
+            assert torch.equal(net.result(same, "plain"), net.result(net.contexts(2), "plain"))
+
+
 def test_a_value_is_known_by_its_function_and_object() -> None:
     """Not by the name of the function: two lambdas, or a method of two objects, have values of their own."""
     context = Context(torch.tensor([[1, 2]]))

@@ -212,6 +212,16 @@ def test_strings_are_decoded_already_and_bytes_declare_their_encoding(tmp_path: 
         assert any("café" in token for token in trees[0][2].token)
 
 
+def test_texts_in_encodings_without_a_dictionary_and_of_a_type_of_their_own(tmp_path: Path) -> None:
+    """Other programs write delta encodings and JSON columns, which pyarrow 21 reads as an extension type."""
+    rows, where = [str(number) for number in range(1500)], tmp_path / "x.parquet"
+    for kind in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"):
+        pq.write_table(pa.table({"a": rows}), where, use_dictionary=False, column_encoding={"a": kind})
+        assert [token for _, _, (token,) in tokens(read_trees(str(where), format="json"))] == rows
+    source = read_trees(parquet(tmp_path, a=pa.ExtensionArray.from_storage(pa.json_(), pa.array(rows))), format="json")
+    assert [token for _, _, (token,) in tokens(source)] == rows
+
+
 def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
     """Each row is a document. The files are read in the order of their paths."""
     for name, texts in (("b", ["4", "5"]), ("a", ["1", "2", "3"])):

@@ -6,8 +6,8 @@ of the kind `#list`. An atom ends at white space and at a bracket. Signs such as
 
 The suffix of a file says which rules it follows, or the name of the format does, for example `s-expr-penn`:
 
-- `penn`, for `.mrg`, `.ptb` and `.psd`: There are no comments and no strings. The unlabelled pair of brackets around a
-  sentence, `( (S …) )`, is left out.
+- `penn`, for `.mrg`, `.ptb` and `.psd`: There are no comments and no strings, and a no-break space belongs to its atom.
+  The unlabelled pair of brackets around a sentence, `( (S …) )`, is left out.
 - `lisp`, for `.lisp`, `.sexp` and `.sexpr`: Text in double quotation marks is one atom, with its marks. So are a
   character such as `#\(`, and a symbol with a part in bars or with a backslash before a sign. Comments are `;` to the
   end of the line, `#|…|#`, which can be nested, `#;` with the expression after it, `#!…!#`, and the first line of a
@@ -49,7 +49,7 @@ def _lisp(opening: str, closing: str) -> re.Pattern[str]:
 _RULES = {
     "lisp": _lisp("(", ")"),
     "scheme": _lisp(r"(\[", r")\]"),
-    "penn": re.compile(r"(?P<space>\s++)|(?P<open>\()|(?P<close>\))|(?P<atom>[^\s()]++)"),
+    "penn": re.compile(r"(?P<space>\s++)|(?P<open>\()|(?P<close>\))|(?P<atom>[^\s()]++)", re.ASCII),
 }
 
 

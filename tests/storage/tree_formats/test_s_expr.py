@@ -59,6 +59,7 @@ def test_the_pair_around_a_sentence(text: str, wanted: Nested) -> None:
         ("(S (NN a;b) (; ;)\n(DT y))", tag("S", tag("NN", "a;b"), tag(";", ";"), tag("DT", "y"))),
         ('(S (\'\' ") (NN "a b"))', tag("S", tag("''", '"'), tag("NN", '"a', 'b"'))),
         ("(S (SYM #|) (SYM \\))", tag("S", tag("SYM", "#|"), tag("SYM", "\\"))),
+        ("(S (CD 10\N{NO-BREAK SPACE}000))", tag("S", tag("CD", "10\N{NO-BREAK SPACE}000"))),
     ],
 )
 def test_penn_trees_have_no_comments_and_no_strings(text: str, wanted: Nested) -> None:
