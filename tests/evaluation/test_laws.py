@@ -87,12 +87,21 @@ def first_place(self: Learned, x: Tensor, context: position.Context) -> Tensor:
     return x + self.table[0]
 
 
+def first_row(self: Learned, x: Tensor, context: position.Context) -> Tensor:
+    return x + self.table[context.positions[0].clamp(max=self.shape.max_size)]
+
+
 def of_the_query(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) * here.positions[:, None, :, None]
 
 
 def by_place_in_the_row(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) + torch.arange(there.positions.shape[1])
+
+
+def by_place_in_the_source(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    crossing = by_place_in_the_row(right)
+    return lambda self, q, here, there: (right if here.causal == there.causal else crossing)(self, q, here, there)
 
 
 def looking_ahead(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -138,9 +147,11 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("reach", "learned", "seq", Learned, "embed", first_place),
     ("reach", "rope", "seq", Rope, "rotate", lambda self, x, context, side: x),
     ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_row(Alibi.bias)),
+    ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_source(Alibi.bias)),
     ("causality", "alibi", "seq", Alibi, "bias", looking_ahead(Alibi.bias)),
     ("stepwise", "alibi", "seq", Alibi, "bias", by_count(Alibi.bias)),
     ("independence", "alibi", "seq", Alibi, "bias", per_batch(Alibi.bias)),
+    ("independence", "learned", "seq", Learned, "embed", first_row),
     ("gradients", "t5", "seq", T5, "bias", of_one_head(T5.bias)),
 ]
 
