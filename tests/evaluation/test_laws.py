@@ -112,6 +112,14 @@ def per_batch(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) / there.positions.max().clamp(min=1)
 
 
+def per_row(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda self, q, here, there: right(self, q, here, there) / there.positions.amax(1)[:, None, None, None]
+
+
+def of_the_encoder(right: Callable[..., Tensor]) -> Callable[..., Tensor | None]:
+    return lambda self, here, there: None if here.causal else right(self, here, there)
+
+
 def of_one_head(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda *given: right(*given)[:, :1]
 
@@ -141,6 +149,7 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("relative", "alibi", "seq", Alibi, "bias", of_the_query(Alibi.bias)),
     ("relative", "rope", "seq", Rope, "embed", lambda self, x, context: x + context.positions[..., None]),
     ("locality", "rope", "seq", Seq, "distance", lambda self, x, y: 2 * (x != y)),
+    ("locality", "rope", "seq", Rope, "decay", of_the_encoder(Rope.decay)),
     ("distance", "rope", "seq", Seq, "distance", lambda self, x, y: (x - y).clamp(min=0)),
     ("shift", "sinusoidal", "seq", sinusoidal, "sinusoids", lambda at, channels: sinusoids(at**2, channels)),
     ("uniqueness", "learned", "seq", Learned, "embed", first_place),
@@ -149,6 +158,7 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_row(Alibi.bias)),
     ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_source(Alibi.bias)),
     ("causality", "alibi", "seq", Alibi, "bias", looking_ahead(Alibi.bias)),
+    ("causality", "alibi", "seq", Alibi, "bias", per_row(Alibi.bias)),
     ("stepwise", "alibi", "seq", Alibi, "bias", by_count(Alibi.bias)),
     ("independence", "alibi", "seq", Alibi, "bias", per_batch(Alibi.bias)),
     ("independence", "learned", "seq", Learned, "embed", first_row),

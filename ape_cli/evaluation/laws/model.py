@@ -95,7 +95,7 @@ def causality(
     ids, at = sample(scheme, count)
     mask, t = torch.ones_like(ids).bool(), count - 4
     later, later_at = ids.clone(), at.clone()
-    later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
+    later[:, t:], later_at[:, t:] = ids.roll(1, 0)[:, t:], at.roll(1, 0)[:, t:]
 
     def of(net: SequenceModel, target: Tensor, target_at: Tensor) -> Tensor:
         """The scores of a target, with the same dropout masks in every call."""
