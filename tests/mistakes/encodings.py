@@ -96,6 +96,10 @@ a ring that does not close, because its angles do not divide a full turn
   Ring.unit  position/test_algebra.py::test_a_ring_closes_exactly
   - 2 * math.pi / self.order
   + 2 * math.pi / (self.order + 1)
+a ring without its last character
+  Ring.multiples  position/test_algebra.py::test_a_ring_closes_exactly
+  - self.order // 2 + 1
+  + self.order // 2
 all factors of a product read the same coordinate
   DirectSum.prepare  position/test_algebra.py::test_a_sequence_of_trees
   - [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self.factors())]
