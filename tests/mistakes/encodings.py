@@ -112,6 +112,10 @@ a child of a ternary tree with the parent of a binary one
   Tree.ancestor  structure/test_structure.py::test_trees_of_any_branching
   - return (heap - self.level_start(up)) // self.branching**up + 1
   + return heap >> up
+T5's scalars that start as normal draws
+  T5.__init__  position/test_contract.py::test_normal_draws_start_at_their_size
+  - 0.02 * start
+  + start
 T5's directions exchanged
   T5.bucket  position/test_t5.py::test_buckets_of_another_implementation
   - ahead = count * (offset > 0)
