@@ -282,7 +282,7 @@ def _subject(scheme: Scheme, at: Any, config: Config, name: str = "") -> Subject
     from ape_cli.evaluation.position_scores import position_scores
     from ape_cli.reports.pictures import Subject
 
-    scores, measure = position_scores(scheme, at, _scale(config))
+    scores, measure = position_scores(scheme, at, _scale(config), decoder_only=config.decoder_only)
     return Subject(scheme.structure, at, scores, measure, name)
 
 

@@ -330,7 +330,7 @@ def add_algebra(lines: Lines) -> None:
 def print_algebra(lines: Lines) -> None:
     """Print the table of representations, that of special cases, and notes that explain them."""
     from ape_cli.evaluation.algebra import LAWS
-    from ape_cli.evaluation.algebra.action import LIMIT
+    from ape_cli.evaluation.algebra.action import LIMIT, SAMPLES, TOKENS
 
     heads = ["representation of", "on", "group", "kind", "law", "error", "special case of"]
     rows, laws, cases = [], set(), {}
@@ -344,6 +344,7 @@ def print_algebra(lines: Lines) -> None:
             cases[case["special"], case["general"]] = case
     print_table(heads, rows)
     print_note(f"errors are measured in float64, up to 10,000 steps and 40 levels; a law holds up to {LIMIT:g}")
+    print_note(f"scores that depend on content: {TOKENS} tokens; vectors of nodes or of a table: {SAMPLES} places")
     print_note("kinds: elliptic operators rotate, hyperbolic ones stretch and shrink, unipotent ones shear")
     for law, about in LAWS.items():
         if law in laws:

@@ -21,7 +21,8 @@ tokens have the squared length D. For `sinusoidal` it is half of the mean of cos
 attention too, only that is scored, and the name of the score ends with `IN_ATTENTION`.
 
 The mean over c is exact. A logit is a quadratic polynomial of c, so c and -c for each axis are enough. Positions are
-those of the encoder. If a scheme acts only in causal attention, they are a decoder's, and later keys have the score 0.
+those of the encoder, or of the decoder if the model has no other part. If a scheme acts only in causal attention, they
+are a decoder's, and later keys have the score 0.
 If its scores depend on the tokens between two places (`logits`), there is no score of two places alone.
 
 Shapes: H heads (1 for schemes that act on the embeddings), N places, C factors, K channels of a head, D of the model.
@@ -56,27 +57,30 @@ def initial_scheme(name: str, seed: int, **arguments: Any) -> Scheme:
     return position.make(name, generator=torch.Generator().manual_seed(seed), **arguments)
 
 
-def position_scores(scheme: Scheme, positions: I64, scale: float = 1.0) -> tuple[NDArray[np.float64], str]:
+def position_scores(
+    scheme: Scheme, positions: I64, scale: float = 1.0, *, decoder_only: bool = False
+) -> tuple[NDArray[np.float64], str]:
     """The scores of all pairs of positions, and which of the three they are.
 
     positions: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. `scale`: the factor of what the scheme adds to
-    embeddings. The scheme is converted to float64. Raises `ApeError` if a hook of a scheme that is not part of ape
-    fails, or if a score is not finite, and `UsageError` if scores depend on the tokens between two places.
+    embeddings. `decoder_only`: whether the model has only a decoder. The scheme is converted to float64. Raises
+    `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite, and `UsageError` if
+    scores depend on the tokens between two places.
     """
     if scheme.overrides("logits"):
         what = f"the scores of {scheme.name} depend on the tokens, so two places alone have no score"
         raise UsageError(what, fix="draw the attention of a run: `view=attention`, or choose another scheme")
     with torch.no_grad(), user_parts.explained():
-        scores, what = _scores(scheme, positions, scale)
+        scores, what = _scores(scheme, positions, scale, decoder_only or bool(scheme.causal_only))
     if not np.isfinite(scores).all():
         fix = "correct its hooks, or choose other options"
         raise ApeError(f"the scores of scheme {scheme.name!r} are not all finite", fix=fix)
     return scores, what
 
 
-def _scores(scheme: Scheme, positions: I64, scale: float) -> tuple[NDArray[np.float64], str]:
-    """`position_scores`, unchecked."""
-    context = scheme.double().context(torch.from_numpy(positions)[None], causal=bool(scheme.causal_only))
+def _scores(scheme: Scheme, positions: I64, scale: float, causal: bool) -> tuple[NDArray[np.float64], str]:
+    """`position_scores`, unchecked. `causal`: whether the positions are a decoder's."""
+    context = scheme.double().context(torch.from_numpy(positions)[None], causal=causal)
     injection, partly = scheme.properties.injection, ""
     if injection == "embeddings":
         mean_logits = _of_embeddings(scheme, context, scale)

@@ -49,6 +49,9 @@ def chosen_rank(rank: int, d_model: int) -> int:
     """The rank that the option `rank` selects. 0 selects 32, or the width of a narrower model.
 
     Raises `UsageError` if it is negative or above the width.
+
+    >>> chosen_rank(0, 512), chosen_rank(0, 16), chosen_rank(64, 512)
+    (32, 16, 64)
     """
     if not 0 <= rank <= d_model:
         allowed = f"1 to {d_model}, the width of the model; 0 for the usual rank"

@@ -13,7 +13,8 @@ position of the query as well as on the distance, so the scheme is not relative.
 
 As in published implementations, $|c|$ and $|L|$ are used, $L$ is a learned multiple of its initial value, $10^{-6}$ is
 added to the divisor, and weights are initialised as in PyTorch's `nn.Linear`. On average, three of eight hidden units
-therefore start inactive on $[0, 1]$ and are never trained.
+therefore start inactive on $[0, 1]$ and are never trained. A softmax cancels the constant that $f$ adds in each head,
+so its gradient is only rounding.
 
 Deviations: the source only has a decoder. In an encoder, and between decoder and encoder, keys may be ahead of the
 query, so the distance is $|i - j|$ and the divisor is $\psi(\max(L, i, j))$, which keeps the argument of $f$ in

@@ -129,6 +129,16 @@ def test_before_and_after_training(run: Run, words: Dataset) -> None:
     assert np.array_equal(trained.scores, after.scores)
 
 
+def test_a_decoder_only_run_has_the_scalars_of_its_decoder(words: Dataset, tmp_path: Path) -> None:
+    """Those of the encoder are not trained. The bucket of a key up to 15 steps behind is the distance."""
+    options = ("--preset", "tiny", "--device", "cpu", "--no-eval", "--results", str(tmp_path))
+    ape("train", "--scheme", "t5", "--model", "decoder", "--data", str(words.folder), *options)
+    trained = next(iter(registry_of(tmp_path)))
+    (subject,) = of_run(trained, Places(length=8), before=False).subjects
+    stored, *_ = load_tensors(trained.folder / "model.safetensors")
+    np.testing.assert_allclose(subject.scores[:, -1, ::-1], stored["scheme.scalars"][1, :, :8], atol=1e-6)
+
+
 def test_pictures_of_a_run(run: Run, here: Path) -> None:
     results = ("--results", str(run.folder.parents[1]))
     shown, _ = ape("draw", "--run", run.name[:10], "--view", "training", *results)

@@ -87,6 +87,10 @@ def first_place(self: Learned, x: Tensor, context: position.Context) -> Tensor:
     return x + self.table[0]
 
 
+def first_row(self: Learned, x: Tensor, context: position.Context) -> Tensor:
+    return x + self.table[context.positions[0].clamp(max=self.shape.max_size)]
+
+
 def of_the_query(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) * here.positions[:, None, :, None]
 
@@ -95,12 +99,25 @@ def by_place_in_the_row(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) + torch.arange(there.positions.shape[1])
 
 
+def by_place_in_the_source(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    crossing = by_place_in_the_row(right)
+    return lambda self, q, here, there: (right if here.causal == there.causal else crossing)(self, q, here, there)
+
+
 def looking_ahead(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) * q[..., -1:, :1].abs()
 
 
 def per_batch(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) / there.positions.max().clamp(min=1)
+
+
+def per_row(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda self, q, here, there: right(self, q, here, there) / there.positions.amax(1)[:, None, None, None]
+
+
+def of_the_encoder(right: Callable[..., Tensor]) -> Callable[..., Tensor | None]:
+    return lambda self, here, there: None if here.causal else right(self, here, there)
 
 
 def of_one_head(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -132,15 +149,19 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("relative", "alibi", "seq", Alibi, "bias", of_the_query(Alibi.bias)),
     ("relative", "rope", "seq", Rope, "embed", lambda self, x, context: x + context.positions[..., None]),
     ("locality", "rope", "seq", Seq, "distance", lambda self, x, y: 2 * (x != y)),
+    ("locality", "rope", "seq", Rope, "decay", of_the_encoder(Rope.decay)),
     ("distance", "rope", "seq", Seq, "distance", lambda self, x, y: (x - y).clamp(min=0)),
     ("shift", "sinusoidal", "seq", sinusoidal, "sinusoids", lambda at, channels: sinusoids(at**2, channels)),
     ("uniqueness", "learned", "seq", Learned, "embed", first_place),
     ("reach", "learned", "seq", Learned, "embed", first_place),
     ("reach", "rope", "seq", Rope, "rotate", lambda self, x, context, side: x),
     ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_row(Alibi.bias)),
+    ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_source(Alibi.bias)),
     ("causality", "alibi", "seq", Alibi, "bias", looking_ahead(Alibi.bias)),
+    ("causality", "alibi", "seq", Alibi, "bias", per_row(Alibi.bias)),
     ("stepwise", "alibi", "seq", Alibi, "bias", by_count(Alibi.bias)),
     ("independence", "alibi", "seq", Alibi, "bias", per_batch(Alibi.bias)),
+    ("independence", "learned", "seq", Learned, "embed", first_row),
     ("gradients", "t5", "seq", T5, "bias", of_one_head(T5.bias)),
 ]
 

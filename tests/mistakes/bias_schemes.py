@@ -45,6 +45,10 @@ FIRE with positions rounded to the dtype of its weights
   Fire.ratio  position/test_fire.py::test_positions_keep_their_digits_in_bfloat16
   - wide(self.c).abs()
   + self.c.abs()
+FIRE whose output starts with the weights of a single input
+  Fire.__init__  position/test_fire.py::test_weights_start_as_those_of_linear_layers
+  - uniform(shape.heads, width, inputs=width), uniform(shape.heads, inputs=width)
+  + uniform(shape.heads, width, inputs=1), uniform(shape.heads, inputs=1)
 KERPLE's r1 and r2 exchanged
   Kerple.coefficients  position/test_kerple.py::test_terms_of_another_implementation
   - first, second = wide(self.free)

@@ -9,6 +9,9 @@ the forget gate of the key counts
   sums_between  position/test_forget.py::test_gates_of_one_half_by_hand
   - until[:, :, None, :]
   + (until - log_gates.transpose(1, 2))[:, :, None, :]
+gates that start as linear layers usually do
+  Gates.__init__  position/test_forget.py::test_weights_start_as_in_the_release
+  - nn.init.normal_(self.project.weight, std=_START)
 far keys favoured instead of forgotten
   Forget.logits  position/test_forget.py::test_weights_of_another_implementation
   - q * q.shape[-1] ** -0.5 @ k.mT + path

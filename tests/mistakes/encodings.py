@@ -96,6 +96,10 @@ a ring that does not close, because its angles do not divide a full turn
   Ring.unit  position/test_algebra.py::test_a_ring_closes_exactly
   - 2 * math.pi / self.order
   + 2 * math.pi / (self.order + 1)
+a ring without its last character
+  Ring.multiples  position/test_algebra.py::test_a_ring_closes_exactly
+  - self.order // 2 + 1
+  + self.order // 2
 all factors of a product read the same coordinate
   DirectSum.prepare  position/test_algebra.py::test_a_sequence_of_trees
   - [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self.factors())]
@@ -108,6 +112,10 @@ a child of a ternary tree with the parent of a binary one
   Tree.ancestor  structure/test_structure.py::test_trees_of_any_branching
   - return (heap - self.level_start(up)) // self.branching**up + 1
   + return heap >> up
+T5's scalars that start as normal draws
+  T5.__init__  position/test_contract.py::test_normal_draws_start_at_their_size
+  - 0.02 * start
+  + start
 T5's directions exchanged
   T5.bucket  position/test_t5.py::test_buckets_of_another_implementation
   - ahead = count * (offset > 0)

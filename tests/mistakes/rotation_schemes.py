@@ -69,6 +69,10 @@ YaRN over channels instead of pairs
   YarnScaling.kept  position/test_rope_scaling.py::test_yarn_worked_out
   - channels = 2 * len(step)
   + channels = len(step)
+YaRN that ends at the last pair at most
+  YarnScaling.kept  position/test_rope_scaling.py::test_yarn_that_ends_beyond_the_last_pair
+  - min(last, channels - 1)
+  + min(last, channels // 2 - 1)
 YaRN without its factor, or with it on scores once
   Rope.rotations  position/test_rope_scaling.py::test_yarn_multiplies_scores_by_the_square_of_its_factor
   - circle(angle) * self.scaling.magnitude

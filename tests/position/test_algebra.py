@@ -50,7 +50,7 @@ def test_a_sequence_of_trees() -> None:
 
 @pytest.mark.parametrize("order", [2, 5, 6, 12])
 def test_a_ring_closes_exactly(order: int) -> None:
-    """W^n = I, no earlier power is I, and the angles are multiples of 2 pi / n."""
+    """W^n = I, no earlier power is I, and the angles are multiples of 2 pi / n: 1, 0, 2, ..., n // 2 in turn."""
     scheme = make(f"cyclic({order})")
     ring = scheme.operators
     assert isinstance(ring, Ring)
@@ -61,6 +61,8 @@ def test_a_ring_closes_exactly(order: int) -> None:
         assert not torch.allclose(torch.linalg.matrix_power(w, power), identity, atol=0.1)
     angles = torch.linalg.eigvals(w).angle() * order / (2 * math.pi)
     assert torch.allclose(angles, angles.round(), atol=1e-9)
+    every = [1, 0, *range(2, order // 2 + 1)]
+    assert ring.multiples(None).tolist() == [every[pair % len(every)] for pair in range(K // 2)]
     x = torch.randn(1, H, 4, K, dtype=torch.float64)
     one, other = (scheme.rotate(x, scheme.context(torch.tensor([at])), "key") for at in (
         [1, 2, 3, 4], [1 + order, 2 + 7 * order, 3 + 10**12 * order, 4])

@@ -216,6 +216,14 @@ def test_bad_options_are_refused(name: str) -> None:
             position.make(name, d_model=8, heads=1, **options)
 
 
+def test_normal_draws_start_at_their_size() -> None:
+    """The standard deviation, to within a tenth, of 512 draws or more."""
+    starts = ("t5", "scalars", 0.02), ("relative", "offsets", 64**-0.5), ("transformer-xl", "u", 0.02)
+    for name, parameter, expected in starts:
+        scheme = position.make(name, d_model=512, heads=8, generator=torch.Generator().manual_seed(1))
+        assert abs(float(getattr(scheme, parameter).detach().std()) / expected - 1) < 0.1, name
+
+
 @pytest.mark.parametrize("name", ["rope", "axial-rope", "mixed-rope", "lie"])
 def test_half_a_turn_twice_is_a_whole_one(name: str) -> None:
     """Positions may be real, as in interpolation. On one line through the origin, the generators of `lie` commute."""

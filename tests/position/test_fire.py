@@ -53,6 +53,13 @@ def test_terms_of_another_implementation() -> None:
             assert torch.allclose(found[h, i, : i + 1], torch.tensor(row), rtol=0, atol=3e-7)
 
 
+def test_weights_start_as_those_of_linear_layers() -> None:
+    """Uniform up to 1 / sqrt(inputs): 1 input of the hidden units, 16 of the output."""
+    scheme = position.make("fire", d_model=512, heads=64, generator=torch.Generator().manual_seed(1), width=16)
+    for weight, bound in ((scheme.w, 1.0), (scheme.b, 1.0), (scheme.out_w, 0.25), (scheme.out_b, 0.25)):
+        assert 0.7 * bound < weight.abs().max() <= bound
+
+
 @pytest.mark.parametrize("causal", [(False, False), (True, True), (True, False)])
 def test_the_formula_in_every_part(causal: tuple[bool, bool]) -> None:
     """For keys ahead of the query, the larger of the two positions is the divisor, so that no argument exceeds 1."""

@@ -55,3 +55,10 @@ def test_a_long_sum_keeps_its_digits_in_bfloat16() -> None:
     assert found is not None
     expected = torch.tensor([3.0, 2.0, 1.0, 0.0]) * math.log(0.9)
     assert torch.allclose(found[0, 0, -1, -4:].float(), expected, atol=2e-3)
+
+
+def test_weights_start_as_in_the_release() -> None:
+    torch.manual_seed(1)
+    project = Gates(2048, 8).project.requires_grad_(False)
+    assert abs(float(project.weight.std()) - 0.02) < 1e-3
+    assert not project.bias.any()

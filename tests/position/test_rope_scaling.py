@@ -50,6 +50,13 @@ def test_yarn_worked_out(rounded: bool) -> None:
     assert near(scheme.frequencies(), [1, 0.1, 0.00625, 0.00025])
 
 
+def test_yarn_that_ends_beyond_the_last_pair() -> None:
+    """Pair i makes 10^(5 - i) turns, so 1 turn would be pair 5. Pairs 2 and 3 are 1/4 and 2/4 of the way there."""
+    given = {"factor": 4.0, "beta_fast": 1e4, "beta_slow": 1.0, "truncate": False}
+    scheme = make({"rope_type": "yarn", "original_max_position_embeddings": 1e5 * TURN} | given)
+    assert near(scheme.frequencies(), [1, 0.1, 0.008125, 0.000625])
+
+
 def test_other_implementation() -> None:
     for case in GOLDEN["rope_scaling"]["cases"]:
         scheme = make(case["scaling"], channels=32, base=case["base"])

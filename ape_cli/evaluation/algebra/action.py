@@ -47,7 +47,7 @@ TERMS, TERMS_BEHIND = "terms", "terms behind"
 _QUERIES = 2 * D_MODEL // HEADS  # so that the terms of all heads span as many dimensions as they can
 _NEAR = 200  # steps from the query within which the terms of all offsets are measured
 _IN_A_ROW = 4  # keys whose terms make a vector, because a single function of the offset may need several dimensions
-_TOKENS, _K = 7, D_MODEL // HEADS
+TOKENS, _K = 7, D_MODEL // HEADS
 _AFFINE = 1e-9  # greatest error of a score that has the form above
 PRODUCT, FORM, ALONE = "path product", "affine", "alone"
 
@@ -257,23 +257,23 @@ def on_content(scheme: Scheme) -> Action:
     """The action of a scheme that has scores of its own. Its steps are those from each token to the next."""
     probes = torch.cat([torch.zeros(1, _K, dtype=DTYPE), torch.eye(_K, dtype=DTYPE)])  # [K + 1, K]
     pairs = torch.cartesian_prod(*[torch.arange(_K + 1)] * 2).T  # of a query and a key that are the same everywhere
-    probed = (probes[index, None, None].expand(-1, HEADS, _TOKENS, -1) for index in pairs)
+    probed = (probes[index, None, None].expand(-1, HEADS, TOKENS, -1) for index in pairs)
     raw = _scores(scheme, *probed).unflatten(0, (_K + 1, _K + 1))
     constant = raw[0, 0]  # [H, N, N]
     t = (raw[1:, 1:] - constant).permute(2, 3, 4, 0, 1) * _K**0.5  # [H, N, N, K, K]
-    q, k = vectors(DTYPE, _TOKENS, 31), vectors(DTYPE, _TOKENS, 32)  # [1, H, N, K], other ones for each token
+    q, k = vectors(DTYPE, TOKENS, 31), vectors(DTYPE, TOKENS, 32)  # [1, H, N, K], other ones for each token
     expected = torch.einsum("hia,hijab,hjb->hij", q[0], t, k[0]) / _K**0.5 + constant
     form = float(greatest((_scores(scheme, q, k)[0] - expected).tril()))
     if not form <= _AFFINE:
         return Action(FORM, form)
     errors = []
-    for j in range(_TOKENS):  # the token in the middle
+    for j in range(TOKENS):  # the token in the middle
         after, before = slice(j, None), slice(None, j + 1)
         errors.append(greatest(t[:, after, j, None] @ t[:, None, j, before] - t[:, after, before]))
         sums = constant[:, after, j, None] + constant[:, None, j, before]
         errors.append(greatest(sums - constant[:, after, before]))
-    step = torch.arange(1, _TOKENS)
-    steps = torch.eye(_K + 2, dtype=DTYPE).repeat(HEADS, _TOKENS - 1, 1, 1)
+    step = torch.arange(1, TOKENS)
+    steps = torch.eye(_K + 2, dtype=DTYPE).repeat(HEADS, TOKENS - 1, 1, 1)
     steps[..., :_K, :_K] = t[:, step, step - 1]
     steps[..., _K, _K + 1] = constant[:, step, step - 1]
     return Action(PRODUCT, float(torch.stack(errors).max()), steps.flatten(0, 1)[None])
@@ -281,10 +281,10 @@ def on_content(scheme: Scheme) -> Action:
 
 def _scores(scheme: Scheme, q: Tensor, k: Tensor) -> Tensor:
     """The scores of causal attention, with the content of the same tokens in all rows. [B, H, N, K] -> [B, H, N, N]"""
-    content = content_of(scheme, "decoder", vectors(DTYPE, _TOKENS, 33).transpose(1, 2).flatten(2))
+    content = content_of(scheme, "decoder", vectors(DTYPE, TOKENS, 33).transpose(1, 2).flatten(2))
     if content is not None:
         content = content.expand(len(q), *content.shape[1:])
-    here = scheme.context(torch.arange(1, _TOKENS + 1)[None], causal=True)
+    here = scheme.context(torch.arange(1, TOKENS + 1)[None], causal=True)
     return attention.logits(scheme, q, k, here, here, content).detach()
 
 

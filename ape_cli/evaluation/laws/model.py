@@ -80,7 +80,9 @@ def equivariance(
         return None
     net, (ids, at) = small(scheme, dtype, attention_type), sample(scheme, count)
     order, mask = torch.randperm(count, generator=torch.Generator().manual_seed(2)), torch.ones_like(ids).bool()
-    return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
+    plain, permuted = net.encode(ids, at, mask), net.encode(ids[:, order], at[:, order], mask)
+    decoded = (net.decode(ids, at, *encoded) for encoded in (plain, permuted))
+    return torch.stack([greatest(permuted[0] - plain[0][:, order]), greatest(next(decoded) - next(decoded))]).max()
 
 
 def causality(
@@ -93,7 +95,7 @@ def causality(
     ids, at = sample(scheme, count)
     mask, t = torch.ones_like(ids).bool(), count - 4
     later, later_at = ids.clone(), at.clone()
-    later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
+    later[:, t:], later_at[:, t:] = ids.roll(1, 0)[:, t:], at.roll(1, 0)[:, t:]
 
     def of(net: SequenceModel, target: Tensor, target_at: Tensor) -> Tensor:
         """The scores of a target, with the same dropout masks in every call."""
@@ -140,9 +142,11 @@ def independence(
     hidden = mask if at.dim() == 2 else mask[..., None]
     errors = []
     for net in models(scheme, dtype, attention_type):
-        together = scores(net, ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
         first_row = ids[:1, :short], at[:1, :short], mask[:1, :short]
-        errors.append(greatest(together - scores(net, *first_row, ids[:1, : count - 2], at[:1, : count - 2])))
+        alone = scores(net, *first_row, ids[:1, : count - 2], at[:1, : count - 2])
+        for order in ([0, 1, 2], [1, 2, 0]):  # before the others and after them
+            rows_of = (x[order] for x in (ids * mask, at * hidden, mask, ids, at))
+            errors.append(greatest(scores(net, *rows_of)[order.index(0), : count - 2] - alone[0]))
     return torch.stack(errors).max()
 
 

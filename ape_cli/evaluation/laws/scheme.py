@@ -250,14 +250,15 @@ def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     for x, y in list(_pairs(scheme.structure))[:2]:
         decay, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
         minimum, maximum = rate**steps, rate ** (steps / scheme.structure.width**0.5)
-        errors += [greatest(decay - _decay(scheme, y, x).T), greatest(decay - decay.clamp(minimum, maximum))]
+        errors += [greatest(decay - _decay(scheme, y, x).mT), greatest(decay - decay.clamp(minimum, maximum))]
     return torch.stack(errors).max()
 
 
 def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
-    """The locality bias of all pairs, 1 if there is none. -> float64 [M, N]"""
-    decay = scheme.decay(scheme.context(x), scheme.context(y))
-    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if decay is None else decay[0, 0].double()
+    """The locality bias of all pairs in each part where it acts, 1 if there is none. -> float64 [3 or 1, M, N]"""
+    decays = [scheme.decay(q_at, k_at) for _, q_at, k_at in _parts(scheme, x, y)]
+    ones = torch.ones(x.shape[1], y.shape[1], dtype=torch.float64)
+    return torch.stack([ones if decay is None else decay[0, 0].double() for decay in decays])
 
 
 def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
