@@ -79,13 +79,12 @@ def scores(stages: Stages) -> Scores:
         config, data = choice.runs[0].config, choice.runs[0].data
         cell = Cell(config.scheme, config.positions, data.task, getattr(config, "model", MODELS[1]))
         cells[cell] = {
-            item.config.seed: _score(item.run) if item.run and item.state == "finished" else None
-            for item in choice.runs
+            item.config.seed: score(item.run) if item.run and item.state == "finished" else None for item in choice.runs
         }
     return cells
 
 
-def _score(run: Run) -> Score:
+def score(run: Run) -> Score:
     """The exact match of a run at the largest training size and beyond, from the evaluation of the sweep."""
     by_size = [
         {line["size"]: line["exact_match"] for line in evaluation["by_size"]}

@@ -44,6 +44,7 @@ SUITES = ("chomsky",)  # also with the means over unseen sizes, of tokens and of
 # sweeps without published numbers: with intervals, and also with exact match
 OURS = ("ingredients", "controls", "controls-medium", "init", "features", "extraction", "tasks", "trees", "indirect")
 OURS += SUITES
+EXACT = ("indirect", *SUITES)  # sweeps whose plots of scores show exact match
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 WIDE = ("table2.md", "table2-exact-match.md", "table2-medium.md", "table2-medium-perplexity.md")  # twelve columns
 TUNED = ("length", "maps", "depth")  # sweeps whose settings are chosen by validation scores
@@ -220,9 +221,12 @@ def main() -> None:
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
         # scores and learning curves of runs that were trained again are those of the runs that they repeat
-        plots = [[*selection(s), *(["--by", "size"] if s in AGAIN else []), *plotted(s)] for s in counts]
+        shown = {s: ["--by", "size"] if s in AGAIN else ["--against", "neurips"] * ("neurips" in s) for s in counts}
+        plots = [[*selection(s), *shown[s], *plotted(s)] for s in counts]
         plots.append([*selection("table1"), *plotted("table1-error"), "--axis", "error"])
         list(pool.map(printed, plots))
+        exact = ["--metric", "exact_match"]  # which no learning curves have: those above are kept
+        list(pool.map(printed, [[*selection(s), *exact, *plotted(s)] for s in EXACT if s in counts]))
     for plot in PAGES.glob("plots/*/*.svg"):
         if "prefers-color-scheme" not in (svg := plot.read_text(encoding="utf-8")):
             plot.write_text(for_both_pages(svg), encoding="utf-8")

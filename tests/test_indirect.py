@@ -44,6 +44,18 @@ def test_the_table_has_a_line_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+def test_the_answer_says_how_many_seeds_would_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above 1 of 8, only 8 count: 7 have p = 2 * (8 * 8 + 1) / 12,870, which is above 1%. Above 7 of 8, none do."""
+    schemes = ("pope", "relative", "path", "contextual", "orthogonal-seq")
+    solved = {("decoder", "rope"): 1, ("encoder-decoder", "rope"): 7}
+    solved |= {(model, scheme): 4 for model in ("decoder", "encoder-decoder") for scheme in schemes}
+    of = {row: dict(enumerate([100.0] * count + [0.0] * (8 - count), 42)) for row, count in solved.items()}
+    monkeypatch.setattr(indirect, "indirect", lambda: of)
+    monkeypatch.setattr(indirect, "unfinished", set)
+    assert [indirect.least_seen(model) for model in ("decoder", "encoder-decoder")] == [8, None]
+    assert "not seen: `pope` solves the task with 4 of 8 seeds (no number would count), " in indirect.indirect_answer()
+
+
 def test_there_is_no_test_before_all_runs_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound depends on the number of schemes, and `rope` may come last."""
     monkeypatch.setattr(indirect, "indirect", lambda: {("decoder", "pope"): {42: 99.0}})

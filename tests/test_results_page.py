@@ -76,6 +76,15 @@ def test_each_table_and_figure_is_on_a_page_or_named_there() -> None:
     assert [name for name in figures if f"plots/findings/{name})" not in text] == []
 
 
+def test_captions_name_the_metric_of_their_plots() -> None:
+    metrics = re.compile("token accuracy|exact match|perplexity|top-1 accuracy", flags=re.I)
+    for page, text in PAGES.items():
+        for caption, plot in re.findall(r"^!\[(.*?)\]\(.*?plots/(.*?)\)", text, flags=re.M):
+            drawn = re.sub(r"\s*<[^>]*>\s*", " ", (record.PAGES / "plots" / plot).read_text(encoding="utf-8"))
+            drawn = " ".join(drawn.lower().split())
+            assert [name for name in metrics.findall(caption) if name.lower() not in drawn] == [], (page, plot)
+
+
 def test_numbers_in_a_template_are_published_or_settings() -> None:
     """All others are queries. Text in backquotes is skipped, and the page about the paper quotes its code."""
     known = {f"{100 * number.value:.2f}" for number in published.load("paper").numbers}

@@ -265,6 +265,17 @@ def test_length_in_decoders() -> None:
     assert max(*trained["addition"], *trained["group-word"]) == 0
 
 
+def test_length_in_encoder_decoders() -> None:
+    """Which schemes have learnt to reverse 40 symbols, and which copy best after `orthogonal-seq` and three others."""
+    cells = [c for c, of in sizes.length_cells().items() if c.model == "encoder-decoder" and claims.finished(of)]
+    whole = {c.scheme for c in cells if c.task == "reverse" and longer(*c, size=40).mean >= 90}
+    assert whole == {"rope", "t5"}
+    copied = [c for c, of in sizes.length_cells().items() if (c.task, c.model) == ("copy", "encoder-decoder")]
+    ranking = ranked({f"{c.scheme}, {c.positions}": longer(*c).mean for c in copied})
+    assert set(ranking[:4]) == {f"{s}, plain" for s in ("orthogonal-seq", "relative", "kerple", "transformer-xl")}
+    assert ranking[4] == "rope, randomised"
+
+
 def test_randomised_positions() -> None:
     word, _ = claims.verdict(claims.claims()["randomised positions help"], sizes.length_cells())
     assert word == "not seen"

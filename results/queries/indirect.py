@@ -63,6 +63,13 @@ def compared(model: str) -> dict[str, tuple[float, bool]]:
     return {scheme: (p, p < 0.05 / len(tests)) for scheme, p in tests.items()}
 
 
+def least_seen(model: str) -> int | None:
+    """How many seeds have to solve the task for a difference above `BASELINE` to count. None if all are not enough."""
+    solves, count = solved(model, BASELINE)
+    bound = 0.05 / len(compared(model))
+    return next((k for k in range(solves + 1, count + 1) if fisher((k, count), (solves, count)) < bound), None)
+
+
 def indirect_answer() -> str:
     """For each model, whether the published claim is seen, and which schemes differ from `BASELINE`."""
     sentences = []
@@ -73,9 +80,10 @@ def indirect_answer() -> str:
         (pope, count), (rope, _) = solved(model, "pope"), solved(model, BASELINE)
         differ = [f"`{scheme}`" for scheme, (_, counts) in compared(model).items() if counts]
         seen = "seen" if "`pope`" in differ and pope > rope else "not seen"
+        least = "" if seen == "seen" else f" ({least_seen(model) or 'no number'} would count)"
         sentences.append(
-            f"in the {model}, the published claim is {seen}: `pope` solves the task with {pope} of {count} seeds, and "
-            f"`rope` with {rope}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."
+            f"in the {model}, the published claim is {seen}: `pope` solves the task with {pope} of {count} "
+            f"seeds{least}, and `rope` with {rope}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."
         )
     return " ".join([sentences[0], *(text[0].upper() + text[1:] for text in sentences[1:])])
 

@@ -95,6 +95,22 @@ def longer(scheme: str, positions: str = "plain", task: str = "copy", model: str
     return Scores(by_seed)
 
 
+@cache
+def tied() -> dict[str, list[float]]:
+    """The scores with each learning rate (encoder-decoder, plain positions, `copy`, seed 42), by scheme.
+
+    Only the schemes whose validation accuracy is the same with all three.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for item in plans.planned("length").first:
+        of = item.config
+        own = (of.positions, item.data.task, of.model, of.seed) == ("plain", "copy", claims.MODELS[1], 42)
+        if own and item.run and (result := item.run.record.result):
+            found.setdefault(of.scheme, []).append((result.best_accuracy, 100 * claims.score(item.run).unseen))
+    same = {scheme: of for scheme, of in found.items() if len(of) == 3 and len({accuracy for accuracy, _ in of}) == 1}
+    return {scheme: [unseen for _, unseen in of] for scheme, of in same.items()}
+
+
 def decoders(task: str) -> list[str]:
     """The schemes whose decoders with plain positions are finished on a task."""
     return sorted(
