@@ -37,6 +37,7 @@ ABOUT = {  # the sweeps in the order of the page
     "table1": "the preprint's table 1 at preset `small`, with `none` as a control",
     "table2": "the preprint's table 2 at preset `small`, with `breadth-to-depth`",
     "rotations": "three forms of `tree-rotate`",
+    "authors-trees": "trees as the authors' programs draw them",
     "first-release": "settings of the authors' first release, one by one",
     "causes": "suspected causes of the preprint's numbers",
     "ablation-locality": "the locality bias on and off",

@@ -15,7 +15,19 @@ from pathlib import Path
 import polars as pl
 
 from ape_cli.runs.registry import open_registry
-from results import claims, controls, features, figures, first_picture, maps, queries, starts, verdicts, worth
+from results import (
+    authors_trees,
+    claims,
+    controls,
+    features,
+    figures,
+    first_picture,
+    maps,
+    queries,
+    starts,
+    verdicts,
+    worth,
+)
 from results.figures.forest import for_both_pages
 from results.numbers import SCHEMES, TREE_TASKS
 from results.plans import ABOUT, AGAIN, RESULTS, ROOT, RUNS, begun, planned, run, source, standing
@@ -45,7 +57,8 @@ SUITES = ("chomsky",)  # also with the means over unseen sizes, of tokens and of
 OURS = ("ingredients", "controls", "controls-medium", "init", "features", "extraction", "tasks", "trees", "indirect")
 OURS += SUITES
 EXACT = ("indirect", *SUITES)  # sweeps whose plots of scores show exact match
-PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
+NEURIPS = ("table2-neurips", "table1-neurips", "neurips-medium", "authors-trees")  # compared with the published paper
+PUBLISHED = ("table1-medium", "table2-medium")  # compared with it too, by perplexity
 WIDE = ("table2.md", "table2-exact-match.md", "table2-medium.md", "table2-medium-perplexity.md")  # twelve columns
 TUNED = ("length", "maps", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes
@@ -68,7 +81,7 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
             arguments[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
             continue
         for suffix, name in (("md", "markdown"), ("csv", "csv")):
-            version = "neurips" if "neurips" in sweep else "paper"
+            version = "neurips" if sweep in NEURIPS else "paper"
             beside = ["--against", version] if sweep not in OURS else ["--interval"] * (suffix == "md")  # csv has it
             arguments[f"{sweep}.{suffix}"] = [*of_sweep, *beside, "--format", name]
         if sweep in PUBLISHED:
@@ -119,6 +132,7 @@ def linearisation() -> str:
 def computed() -> dict[str, str]:
     """The tables that `ape report` does not print, by their files."""
     return {
+        "authors-trees-published.md": authors_trees.table(),
         "length-claims.md": claims.table(planned("length")),
         "features-answers.md": features.table(open_registry(RUNS)),
         "ingredients-worth.md": worth.table(open_registry(RUNS)),
@@ -221,7 +235,7 @@ def main() -> None:
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
         # scores and learning curves of runs that were trained again are those of the runs that they repeat
-        shown = {s: ["--by", "size"] if s in AGAIN else ["--against", "neurips"] * ("neurips" in s) for s in counts}
+        shown = {s: ["--by", "size"] if s in AGAIN else ["--against", "neurips"] * (s in NEURIPS) for s in counts}
         plots = [[*selection(s), *shown[s], *plotted(s)] for s in counts]
         plots.append([*selection("table1"), *plotted("table1-error"), "--axis", "error"])
         list(pool.map(printed, plots))

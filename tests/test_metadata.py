@@ -68,6 +68,9 @@ def test_a_package_knows_the_commit_that_it_was_built_from(
     record.commit.cache_clear()
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     assert record.commit() == head.strip()
+    (tmp_path / place).rename(tmp_path / "ape_cli" / "new_scheme.py")  # not tracked
+    record.commit.cache_clear()
+    assert record.commit() == head.strip() + "+"
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:

@@ -1,7 +1,7 @@
 """The commit of a package, for hatchling: the file `ape_cli/COMMIT`, which `ape` reads where it has no git history.
 
-It is the hash of the checkout that builds the package, with a "+" if tracked files have changes. An editable
-installation has a git history. A package that is built without one has no such file.
+It is the hash of the checkout that builds the package, with a "+" if a file of the package is new or
+changed. An editable installation has a git history. A package that is built without one has no such file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class WheelCommit(BuildHookInterface[Any]):
         self._folder = TemporaryDirectory()
         with suppress(OSError, subprocess.SubprocessError):
             if version != "editable" and Path(self._git("rev-parse", "--show-toplevel")) == Path(self.root).resolve():
-                changes = self._git("status", "--porcelain", "--untracked-files=no")
+                changes = self._git("status", "--porcelain", "--", "ape_cli")
                 file = Path(self._folder.name, "COMMIT")
                 file.write_text(self._git("rev-parse", "HEAD") + ("+" if changes else ""), encoding="utf-8")
                 build_data["force_include"][str(file)] = "ape_cli/COMMIT"

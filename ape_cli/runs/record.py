@@ -257,8 +257,8 @@ def commit() -> str | None:
     """The git commit of this program, or None if it is unknown.
 
     The environment variable APE_COMMIT comes first; it is meant for copies without a git history. Otherwise it is the
-    commit that the package was built from, or that of the program's own checkout, with a "+" if tracked files have
-    changes.
+    commit that the package was built from, or that of the program's own checkout, with a "+" if a file of the package
+    is new or changed.
     """
     if told := os.environ.get("APE_COMMIT"):
         return told
@@ -266,7 +266,7 @@ def commit() -> str | None:
     with suppress(OSError):
         return (here / "COMMIT").read_text(encoding="utf-8")  # `tools/wheel_commit.py` writes it into packages
 
-    def git(*words: str) -> str:
+    def git(*words: str | Path) -> str:
         # without locks, so that a killed process leaves none behind
         command = ["git", "--no-optional-locks", "-C", str(here), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
@@ -274,6 +274,6 @@ def commit() -> str | None:
     try:
         if Path(git("rev-parse", "--show-toplevel")) != here.parent:
             return None
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", here) else "")
     except (OSError, subprocess.SubprocessError):
         return None

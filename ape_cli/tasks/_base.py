@@ -196,7 +196,7 @@ class BaseTask(ABC):
         """The options, as the manifest keeps them, in JSON: late options that have their default are left out."""
         declared = options_of(type(self))
         kept = {k: v for k, v in self.options.items() if not declared[k].late or v != declared[k].default}
-        return to_jsonable_python(kept)  # type: ignore[no-any-return]
+        return to_jsonable_python(kept)
 
     @property
     def command_options(self) -> dict[str, Any]:

@@ -13,10 +13,18 @@ import re
 from statistics import fmean
 
 from ape_cli.reports.stats import least_p
-from results import claims, controls, features, numbers
+from results import authors_trees, claims, controls, features, numbers
 from results.queries import answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables
 
-NAMES = {"claims": claims, "controls": controls, "features": features, "fmean": fmean, "least_p": least_p, "math": math}
+NAMES = {
+    "authors_trees": authors_trees,
+    "claims": claims,
+    "controls": controls,
+    "features": features,
+    "fmean": fmean,
+    "least_p": least_p,
+    "math": math,
+}
 for module in (numbers, answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables):
     NAMES |= vars(module)
 QUERY = re.compile(r"\{\{(.+?)\}\}", flags=re.DOTALL)
