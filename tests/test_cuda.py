@@ -17,9 +17,9 @@ from ape_cli.data.batches import SequenceBatch, few_lengths
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory, transformer
-from ape_cli.models.device import PRECISIONS, products
+from ape_cli.models.device import products
 from ape_cli.models.transformer import loss
-from ape_cli.runs.config import Config
+from ape_cli.runs.config import PRECISIONS, Config
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.trainer import Stopped, Trainer

@@ -18,6 +18,7 @@ from ape_cli.cli.console import print_json, print_note, print_result, user_error
 from ape_cli.cli.options import AnyPath, Folders, Json, any_path
 from ape_cli.core import extras, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError, left_out
+from ape_cli.core.numbers import counted
 from ape_cli.core.runtime import version
 from ape_cli.storage.paths import StoragePath
 
@@ -142,7 +143,7 @@ def verify(
         for line in lines:
             for problem in line["problems"]:
                 print_result(f"{line[noun]}: {problem}")
-        print_result(f"{len(lines):,} {noun}{'s' * (len(lines) != 1)}, {damaged:,} damaged")
+        print_result(f"{counted(len(lines), noun)}, {damaged:,} damaged")
     if damaged:
         raise typer.Exit(1)
 

@@ -25,6 +25,7 @@ from ape_cli.cli.options import (
 )
 from ape_cli.cli.sweep import sweep_runs
 from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.numbers import counted
 
 if TYPE_CHECKING:
     from ape_cli.runs.run import Run
@@ -107,9 +108,9 @@ def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) ->
     if as_json:
         print_json({"packed": packed, "contains": total, "refused": refused})
     else:
-        print_result(f"packed: {_count(packed)} without weights; {file} contains {total:,}")
+        print_result(f"packed: {counted(packed, 'run')} without weights; {file} contains {total:,}")
     if listed > len(finished):
-        print_note(f"left out: {_count(listed - len(finished))} not finished")
+        print_note(f"left out: {counted(listed - len(finished), 'run')} not finished")
     _end_if_refused(refused)
 
 
@@ -122,7 +123,7 @@ def _unpack(file: StoragePath, results: StoragePath, as_json: bool) -> None:
         print_json({"unpacked": written, "present": present, "refused": refused})
     else:
         already = f"; {present:,} were there already" if present else ""
-        print_result(f"unpacked: {_count(written)} to {results}{already}")
+        print_result(f"unpacked: {counted(written, 'run')} to {results}{already}")
     _end_if_refused(refused)
 
 
@@ -132,11 +133,6 @@ def _end_if_refused(refused: list[str]) -> None:
         print_note(f"refused: {line}")
     if refused:
         raise typer.Exit(1)
-
-
-def _count(number: int) -> str:
-    """A number of runs in words."""
-    return f"{number:,} run{'s' * (number != 1)}"
 
 
 def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str]) -> None:
@@ -187,7 +183,7 @@ def rm(
             print_note(f"{run.name} ({run.status})")
         except RunError as error:  # a damaged run can be removed too
             print_note(f"{run.name} (damaged: {error.summary})")
-    count = _count(len(named))
+    count = counted(len(named), "run")
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"cannot ask for confirmation to remove {count}", got="no terminal", fix="add --yes")

@@ -27,9 +27,10 @@ from ape_cli.cli.options import (
     here,
     option,
 )
-from ape_cli.cli.sweep_output import print_end, print_plan, trials, watching
+from ape_cli.cli.sweep_output import print_end, print_plan, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, UsageError, brief, pick
+from ape_cli.core.numbers import counted
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
@@ -216,7 +217,9 @@ def _train(
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     resumed = sum(item.state not in ("new", "running") for item in todo)
     resume = f", of which {resumed} resume{'s' * (resumed == 1)}" if resumed else ""
-    print_note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do{resume}")
+    print_note(
+        f"{counted(len(items), 'trial')}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do{resume}"
+    )
     jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
     several = local_gpu and (engine.slots or 1) > gpu_count()
     with worker.shared_gpu(several), watching(todo, tuning=tuning) as watch, closing(engine.work(jobs)) as events:

@@ -23,6 +23,7 @@ from ape_cli.cli.console import (
 )
 from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import one_line
+from ape_cli.core.numbers import counted
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:
@@ -167,11 +168,6 @@ def _bars() -> Progress:
     return progress.Progress(text, counts, left, accuracy, console=console, transient=True, refresh_per_second=2)
 
 
-def trials(number: int) -> str:
-    """A number of trials in words."""
-    return f"{number} trial{'s' * (number != 1)}"
-
-
 _TAIL = 12  # number of lines of a failed trial's log that are printed
 
 
@@ -208,7 +204,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     if len(estimates) < len(todo):
         guess += ", as no earlier run has the same model"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
-    print_result(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
+    print_result(f"{counted(len(items), 'trial')}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:
         start = "starts" if later == 1 else "start"
         print_result(f"{later} of these {start} once settings are chosen, and are not in the table")
@@ -261,7 +257,9 @@ def print_end(
         _print_scores(sorted(finished), registry, "" if choices is None else " --best-by validation")
         count = Counter(end["state"] for end in ends)
         trained = sum(end["trained"] for end in ends)
-        print_result(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
+        print_result(
+            f"{counted(len(ends), 'trial')}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now"
+        )
 
 
 def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ape_cli.core.errors import RunError
+from ape_cli.core.numbers import counted
 
 _TEXTS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")  # in a `RuntimeError` of torch
 
@@ -62,7 +63,7 @@ def explained(doing: str, batch_size: int, mean: float) -> Iterator[None]:
     except Exception as error:
         if not ran_out(error):
             raise
-        batches = f"in batches of {batch_size:,} row{'s' * (batch_size > 1)} of about {mean:,.0f} tokens"
+        batches = f"in batches of {counted(batch_size, 'row')} of about {mean:,.0f} tokens"
         fewer = "a smaller `batch_size`, shorter rows or a smaller model"
         raise out_of_memory(error, fewer, f"{doing} {batches}") from error
 

@@ -1,4 +1,4 @@
-"""Numbers as text: lists of whole numbers such as `1-20,30,50-60`, and perplexities.
+"""Numbers as text: lists of whole numbers such as `1-20,30,50-60`, numbers of things, and perplexities.
 
 A perplexity is the exponential of a mean cross-entropy in nats for each token, or for each image. It is at least 1.
 """
@@ -31,6 +31,15 @@ def whole_numbers(name: str, text: str) -> list[int]:
             raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix=fix)
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, with their name.
+
+    >>> counted(1, "tree"), counted(2000, "file")
+    ('1 tree', '2,000 files')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def span(first: int, last: int) -> str:

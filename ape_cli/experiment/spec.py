@@ -21,13 +21,12 @@ from ape_cli.core.numbers import whole_numbers
 from ape_cli.core.validation import Whole
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
-from ape_cli.runs.config import KINDS, MODELS, Config, preset, settable
+from ape_cli.runs.config import KINDS, MODELS, PRECISIONS, Config, preset, settable
 from ape_cli.runs.record import DECODINGS, DatasetRecord
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure.linearisation import NAMES
 
 AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
-PRECISIONS = ["fp32", "tf32", "bf16"]
 # names that an option of a part cannot have: those of settings, of an option and of arguments of `position.make`
 _TAKEN = frozenset({"device", "name", "generator"}.union(*(model.model_fields for model in KINDS.values())))
 _PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a part, and the options of such a part

@@ -19,7 +19,6 @@ from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.position._matmul import rule
 
-PRECISIONS = ["fp32", "tf32", "bf16"]
 _WIDE = 128  # channels from which on bfloat16 is faster than float32 on a CPU
 
 

@@ -13,8 +13,9 @@ from functools import partial
 import torch
 
 from ape_cli.attention._layers import affine, matmul
-from ape_cli.models.device import PRECISIONS, forward_pass, multiplies_bfloat16, products
+from ape_cli.models.device import forward_pass, multiplies_bfloat16, products
 from ape_cli.position._matmul import rule, usual_library
+from ape_cli.runs.config import PRECISIONS
 
 _SECONDS = 0.3  # for each product and precision
 _LAYERS = [(6400, 128, 512), (1600, 512, 2048)]  # tokens, channels in, channels out

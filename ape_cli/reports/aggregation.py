@@ -67,6 +67,7 @@ from ape_cli.reports.evaluations import (
     scored,
     selected,
     task_of,
+    wanted,
 )
 from ape_cli.reports.layout import KEYS, label, mark
 from ape_cli.runs.record import DatasetRecord
@@ -156,9 +157,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     tables = evaluation_tables(registry, options.split)
     field = METRICS[options.metric].field
     chosen = tables.about.filter(
-        pl.col("decode") == options.decode,
-        pl.col("split") == options.split,
-        pl.col("fingerprint") == pl.col("trained_fingerprint") if options.own else pl.lit(True),
+        *wanted(options),
         ~pl.col("test_only") if part == "op" else pl.lit(True),  # of several sizes, as in `scores`
         ~pl.col("of_images"),  # all images have one size
         pl.col(field).is_not_null(),

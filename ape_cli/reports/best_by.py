@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ape_cli.core.errors import LEFT_OUT, RunError, left_out
-from ape_cli.core.numbers import perplexity
+from ape_cli.core.numbers import counted, perplexity
 from ape_cli.reports.descriptions import ROW, Choice, ReportedRuns, described, row_settings
 from ape_cli.reports.evaluations import METRICS, NothingToReportError, Options, evaluated, task_of
 from ape_cli.runs import filters, tuning
@@ -210,7 +210,7 @@ def notes(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
         for column, settings in cells.items()
     )
     counts = Counter(setting for of_column in cells.values() for setting, rows in of_column.items() for _ in rows)
-    told = ", ".join(f"{setting} in {count} cell{'s' * (count > 1)}" for setting, count in counts.most_common())
+    told = ", ".join(f"{setting} in {counted(count, 'cell')}" for setting, count in counts.most_common())
     if len(counts) == 1:
         told = f"{next(iter(counts))} in all rows"
     notes = [f"Validation chose {told if len(told) <= _LONG else f'{len(counts)} different settings'}."]

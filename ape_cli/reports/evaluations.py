@@ -295,6 +295,12 @@ def scores(registry: Registry, split: str | None = None) -> Values:
     return Values(pl.concat(of_metric).sort("number", maintain_order=True).select(*VALUES), tables.settings)
 
 
+def wanted(options: Options) -> list[pl.Expr]:
+    """The conditions on scores of a decoding and a split, and on their data."""
+    own = [pl.col("fingerprint") == pl.col("trained_fingerprint")] * options.own
+    return [pl.col("decode") == options.decode, pl.col("split") == options.split, *own]
+
+
 class NothingToReportError(ApeError):
     """There is nothing to show. The reason may be what was left out."""
 
@@ -314,12 +320,7 @@ def selected(registry: Registry, options: Options) -> Values:
         if states["finished"]:
             fix = "evaluate the finished runs: `ape eval`"
         raise NothingToReportError("there is nothing to report: no evaluated run", got=got, fix=fix)
-    chosen = values.filter(
-        pl.col("metric") == options.metric,
-        pl.col("decode") == options.decode,
-        pl.col("split") == options.split,
-        pl.col("fingerprint") == pl.col("trained_fingerprint") if options.own else pl.lit(True),
-    )
+    chosen = values.filter(pl.col("metric") == options.metric, *wanted(options))
     if chosen.is_empty():
         possible = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
         got, allowed = options.choice(registry), "; ".join(", ".join(row) for row in possible)

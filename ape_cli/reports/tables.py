@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.numbers import perplexity_text
+from ape_cli.core.numbers import counted, perplexity_text
 from ape_cli.reports import baselines, best_by, published
 from ape_cli.reports.descriptions import is_image
 from ape_cli.reports.evaluations import DECODED, METRICS, measured
@@ -201,7 +201,7 @@ def _untuned(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
     """The note and the rule on columns in which a scheme has several settings of training."""
     untuned = lines.filter("untuned")["column"].unique(maintain_order=True).to_list()
     named = "" if lines["untuned"].all() else f" in {', '.join(untuned)}"
-    where = named if len(named) <= _LONG else f" in {len(untuned)} column{'s' * (len(untuned) > 1)}"
+    where = named if len(named) <= _LONG else f" in {counted(len(untuned), 'column')}"
     note = f"Not tuned{where}: nothing is underlined."
     return ([note], [_UNTUNED.format(named)]) if untuned else ([], [])
 

@@ -49,6 +49,8 @@ SIZE = set(_SIZE_NAMES.split())
 
 ModelKind = Literal["encoder-decoder", "decoder"]
 MODELS: list[str] = list(get_args(ModelKind))
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS: list[str] = list(get_args(Precision))
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Config(BaseModel):
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Label smoothing of the training loss.")
     validate_every_epochs: int | None = Field(None, gt=0, le=10**9, description="Number of epochs between validations.")
     validate_every_steps: int | None = Field(None, gt=0, description="Number of steps between validations.")
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     attention: str = "dot"
     attention_options: dict[str, Any] = {}
     positions: str = "plain"  # the map of positions; images have no other

@@ -80,15 +80,11 @@ def is_bytes(data_type: pa.DataType) -> bool:
     return pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type) or pa.types.is_binary_view(data_type)
 
 
-def check_groups(file: pq.ParquetFile, name: Any, maximum: int | None = None) -> None:
-    """Check that each row group of an open file has at most `maximum` bytes, decompressed.
-
-    The default is half of the memory. Raises `DataError` otherwise.
-    """
+def check_groups(file: pq.ParquetFile, name: Any) -> None:
+    """Check that each row group of an open file fits into half of the memory. Raises `DataError` otherwise."""
     # only the sizes of whole groups: pyarrow ends the process if the description of a column is damaged
     size = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
-    maximum = half_memory() if maximum is None else maximum
-    if size > maximum:
+    if size > (maximum := half_memory()):
         got, allowed = f"{size:,} bytes, decompressed", f"{maximum:,} bytes"
         raise DataError(f"a row group of {name} is too large", got=got, allowed=allowed, fix="write smaller row groups")
 

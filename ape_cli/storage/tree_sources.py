@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core import user_parts
 from ape_cli.core.errors import DataError, UsageError, remedy, unknown
+from ape_cli.core.numbers import counted
 from ape_cli.storage import files, tree_formats
 from ape_cli.storage.parquet import is_bytes, is_text, reading, values
 from ape_cli.storage.paths import local_path
@@ -53,8 +54,7 @@ class TreeFiles:
     def counts(self) -> str:
         """How many files there are, and with which suffixes, for a message."""
         suffixes = sorted({PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths})
-        files = f"{len(self.paths):,} file{'s' * (len(self.paths) != 1)}"
-        return f"{files} ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
+        return f"{counted(len(self.paths), 'file')} ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
 
 
 @dataclass

@@ -144,18 +144,6 @@ def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
     return list(trials.values())
 
 
-def plan(
-    trials: Iterable[ExperimentSpec], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
-) -> tuple[list[PlannedTrial], list[str]]:
-    """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
-
-    For the errors, see `Planner.trial`.
-    """
-    planner = Planner(registry, datasets, past)
-    items = unique(item for options in trials if (item := planner.trial(options)))
-    return items, planner.left
-
-
 def per_task(items: list[PlannedTrial]) -> int:
     """The number of trials in a task of a cluster, so that a task takes a minute or two and there are at least 16."""
     seconds = [item.seconds for item in items if item.seconds is not None]

@@ -24,6 +24,7 @@ import numpy as np
 
 from ape_cli.core import ragged, rng
 from ape_cli.core.errors import DataError
+from ape_cli.core.numbers import counted
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage.tree_formats import ParsedTree
@@ -127,11 +128,11 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
         larger += ", with labels if it has only the keys `label` and `children`"
         larger += "; `labels=token` keeps its values" * (task.labels == "kind")
     if len(kept) < len(SPLITS):
-        left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
-        got = "; ".join([f"{len(kept)} of {_count(read, 'tree')} in {_count(len(source.files), 'file')}", *left_out])
+        left_out = [f"left out: {counted(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
+        got = "; ".join([f"{len(kept)} of {counted(read, 'tree')} in {counted(len(source.files), 'file')}", *left_out])
         raise DataError("too few trees remain for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=larger)
     if subtrees and len(set(documents)) < len(SPLITS):
-        got = _count(len(set(documents)), "document")
+        got = counted(len(set(documents)), "document")
         raise DataError("subtrees of one tree would be in several splits", got=got, fix=larger)
     division = divided(source, documents)
     trees = _flat(kept)
@@ -192,11 +193,6 @@ def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
     left_out = len(whole) - kept.size
     reason = {f"fewer than {minimum} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
     return replace(whole.take(kept), split=whole.split[kept], dropped=whole.dropped | reason)
-
-
-def _count(number: int, what: str) -> str:
-    """A number of things, with their name: `1 tree`, `2,000 files`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _flat(trees: list[ParsedTree]) -> RankedTrees:
@@ -302,16 +298,16 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     """Lines of text about what was read and left out. `collisions` is the number of rows left out by `mask`."""
     plain = source.formats[0].startswith("json") and source.trees[0][2].kind[0] in ("object", "array")
     what = f"{', '.join(source.formats)}{' without labels' * plain}, unit {source.unit}"
-    where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
-    lines = [f"{len(chosen):,} of {_count(chosen.read, 'tree')} from {where}"]
+    where = f"{counted(chosen.documents, 'document')} in {counted(len(source.files), 'file')} ({what})"
+    lines = [f"{len(chosen):,} of {counted(chosen.read, 'tree')} from {where}"]
     for reason, count in sorted(chosen.dropped.items(), key=lambda item: -item[1]):
-        lines.append(f"left out: {_count(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
+        lines.append(f"left out: {counted(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
     if source.others:
-        lines.append(f"left out: {_count(source.others, 'file')} with other suffixes")
+        lines.append(f"left out: {counted(source.others, 'file')} with other suffixes")
     if chosen.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided into three contiguous parts")
     if chosen.copies:
-        copies = _count(chosen.copies, "tree")
+        copies = counted(chosen.copies, "tree")
         lines.append(f"equal to an earlier one, and in the same split: {copies} (rare labels count as {UNKNOWN})")
     if chosen.names and not chosen.label.all():
         split = np.repeat(chosen.split, np.diff(chosen.trees.offsets))
@@ -319,7 +315,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
         shares = zip(SPLITS, unknown / np.maximum(nodes, 1), strict=True)
         lines.append(f"nodes whose label is {UNKNOWN}: " + ", ".join(f"{name} {share:.1%}" for name, share in shares))
     if collisions:
-        rows = _count(collisions, "row")
+        rows = counted(collisions, "row")
         lines.append(f"left out: {rows} whose source, with hidden labels, is that of another split too")
     lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
     if len(source.skipped) > _NAMED:

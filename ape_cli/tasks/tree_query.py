@@ -88,7 +88,7 @@ class TreeQuery(UniqueTrees):
 
     @cached_property
     def _measured_tokens(self) -> float:
-        """See `mean_tokens`."""
+        """See `expected_tokens`."""
         nodes = self.nodes(round(self.depth_mean))
         return self._measured("queries", nodes, lambda source: np.diff(source.offsets))
 

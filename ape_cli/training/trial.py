@@ -52,16 +52,6 @@ class RunAction(Enum):
     REFUSE = auto()
 
 
-_REFUSE, _RESUME, _RESUME_OR_START = ExistingRun.REFUSE, ExistingRun.RESUME, ExistingRun.RESUME_OR_START
-_ACTIONS = {  # by the status of the run, None if there is none, and by what the user allows
-    None: {_REFUSE: RunAction.START, _RESUME: RunAction.REFUSE, _RESUME_OR_START: RunAction.START},
-    "running": {_REFUSE: RunAction.REFUSE, _RESUME: RunAction.REFUSE, _RESUME_OR_START: RunAction.REFUSE},
-    "stopped": {_REFUSE: RunAction.REFUSE, _RESUME: RunAction.RESUME, _RESUME_OR_START: RunAction.RESUME},
-    "failed": {_REFUSE: RunAction.REFUSE, _RESUME: RunAction.RESUME, _RESUME_OR_START: RunAction.RESUME},
-    "finished": {_REFUSE: RunAction.SKIP, _RESUME: RunAction.SKIP, _RESUME_OR_START: RunAction.SKIP},
-}
-
-
 def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> RunAction:
     """What to do with a run of this status, which is None if there is no run.
 
@@ -71,7 +61,11 @@ def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> Run
     nothing_to_lose = status in ("stopped", "failed") and not has_state
     if existing is ExistingRun.OVERWRITE or (existing is ExistingRun.REFUSE and nothing_to_lose):
         return RunAction.START
-    return _ACTIONS[status][existing]
+    if status is None:
+        return RunAction.REFUSE if existing is ExistingRun.RESUME else RunAction.START
+    if status == "finished":
+        return RunAction.SKIP
+    return RunAction.REFUSE if status == "running" or existing is ExistingRun.REFUSE else RunAction.RESUME
 
 
 def run_trial(

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
-from ape_cli.sweep import combinations, planning, specification
+from ape_cli.sweep import combinations, specification, stages
 from ape_cli.sweep.durations import PastRuns
 from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.training import schedule
@@ -36,10 +36,9 @@ def items(
     """
     given = specification.layer({"precision": precision} | ({} if preset is None else {"preset": preset}))
     grids = [grid for sweep in SWEEPS for grid in specification.read(RESULTS / f"{sweep}.toml", given)]
-    groups = combinations.groups(grids, "paper")
-    trials, bad = planning.plan(combinations.first_stage(groups), registry, datasets, PastRuns(recorded))
-    assert not bad, bad
-    return trials
+    planned = stages.plan(combinations.groups(grids, "paper"), registry, datasets, PastRuns(recorded))
+    assert not planned.left, planned.left
+    return planned.first
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.resolution import locality
 from ape_cli.models import factory, transformer
-from ape_cli.models.device import PRECISIONS, products
+from ape_cli.models.device import products
 from ape_cli.models.transformer import loss
+from ape_cli.runs.config import PRECISIONS
 from ape_cli.structure import Seq
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")

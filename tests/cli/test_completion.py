@@ -13,7 +13,6 @@ import ape_cli
 from ape_cli import attention, position, tasks
 from ape_cli.cli import app, completion
 from ape_cli.core import vocabulary
-from ape_cli.models import device
 from ape_cli.reports import evaluations, rendering, views
 from ape_cli.runs import config
 from ape_cli.runs.record import DECODINGS
@@ -43,7 +42,7 @@ def test_it_completes() -> None:
 
 
 def test_closed_lists_are_those_that_commands_accept() -> None:
-    accepted = {"--preset": config.PRESETS, "--decode": DECODINGS, "--precision": device.PRECISIONS}
+    accepted = {"--preset": config.PRESETS, "--decode": DECODINGS, "--precision": config.PRECISIONS}
     accepted |= {"--metric": evaluations.METRICS, "report --format": rendering.FORMATS, "--split": vocabulary.SPLITS}
     accepted |= {"--model": config.MODELS, "--orders": NAMES}
     for flag, names in accepted.items():

@@ -7,13 +7,14 @@ import torch
 
 from ape_cli.core.errors import UsageError
 from ape_cli.models import device
+from ape_cli.runs.config import PRECISIONS
 
 
 def flags() -> tuple[bool, bool]:
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
-@pytest.mark.parametrize("name", device.PRECISIONS)
+@pytest.mark.parametrize("name", PRECISIONS)
 def test_products_are_rounded_within_and_not_after(name: str) -> None:
     """Convolutions are included, because torch rounds them by default."""
     before = flags()

@@ -9,7 +9,7 @@ import pytest
 
 from ape_cli.core.errors import UsageError
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import planning, specification
+from ape_cli.sweep import combinations, specification, stages
 from tests.conftest import grid_of, points_of
 
 
@@ -58,11 +58,11 @@ def test_orders_that_are_the_same_at_a_preset_are_one(tmp_path: Path) -> None:
     grid = {"schemes": ["rope"], "tasks": ["tree-copy"], "preset": "neurips"}
     orders = ["depth", "breadth-to-depth", "breadth"]
     for grids in ([grid | {"orders": orders}], [grid | {"orders": [order]} for order in orders]):
-        found = points_of([grid_of(fields) for fields in grids], "tiny")
-        items, _ = planning.plan(found, open_registry(tmp_path / "results"), tmp_path)
+        groups = combinations.groups([grid_of(fields) for fields in grids], "tiny")
+        items = stages.plan(groups, open_registry(tmp_path / "results"), tmp_path).first
         names = [item.data.folder.name for item in items]
         assert names == ["tree-copy-breadth-to-depth-neurips", "tree-copy-breadth-neurips"]
-        assert [point.order for point in found] == ["breadth-to-depth", "breadth"]
+        assert [point.order for point in combinations.first_stage(groups)] == ["breadth-to-depth", "breadth"]
 
 
 def test_a_file(tmp_path: Path) -> None:
@@ -95,6 +95,6 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         with pytest.raises(UsageError, match=message):
-            planning.plan(points_of(specification.read(file), "tiny"), open_registry(tmp_path), tmp_path)
+            stages.plan(combinations.groups(specification.read(file), "tiny"), open_registry(tmp_path), tmp_path)
     with pytest.raises(UsageError, match="cannot read the file"):
         specification.read(tmp_path / "none.toml")

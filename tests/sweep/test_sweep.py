@@ -18,8 +18,8 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
-from ape_cli.sweep import planning, worker
-from tests.conftest import ape, grid_of, points_of
+from ape_cli.sweep import combinations, planning, stages, worker
+from tests.conftest import ape, grid_of
 from tests.registered import edit
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -36,8 +36,8 @@ def planned(*words: str) -> list[str]:
 
 
 def items_of(**fields: Any) -> list[planning.PlannedTrial]:
-    points = points_of([grid_of(fields)], "tiny")
-    return planning.plan(points, open_registry("results"), Path("datasets"))[0]
+    groups = combinations.groups([grid_of(fields)], "tiny")
+    return stages.plan(groups, open_registry("results"), Path("datasets")).first
 
 
 def facts(results: Path) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files
-from ape_cli.sweep import planning
+from ape_cli.sweep import combinations, stages
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from tests.conftest import ROOT, ape, grid_of, points_of
+from tests.conftest import ROOT, ape, grid_of
 from tests.interpreters import started, until
 from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT, facts
@@ -167,11 +167,9 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
     ape(*words)
     runs = {run.read().config.scheme: run for run in open_registry("results")}
     (runs["none"].folder / "run.json").write_text("{")
+    groups = combinations.groups([grid_of({"schemes": ["none"], "data": ["broken"]})], "tiny", lambda name: broken())
     with pytest.raises(DataError, match="a shard is missing"):
-        planning.plan(
-            points_of([grid_of({"schemes": ["none"], "data": ["broken"]})], "tiny", lambda name: broken()),
-            *(open_registry("results"), Path("datasets")),
-        )
+        stages.plan(groups, open_registry("results"), Path("datasets"))
     shard = next(Path("datasets/copy-tiny/data").glob("test-*.parquet"))
     shard.unlink()  # generated again, because it is needed
     out, err = ape(*words, code=1)

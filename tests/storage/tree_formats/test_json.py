@@ -86,19 +86,6 @@ def test_other_objects_are_objects(text: str) -> None:
     assert depths(tree) == flat(by_hand(json.loads(text)))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"label": "S", "children": [1]}', "the document: it is not a tree with labels\n  got:     '1'"),
-        ('{"label": "S", "children": [{"label": "a", "more": 1}]}', "the document: .*\n.*keys 'label', 'more'"),
-        ('[{"label": "S"}, {"label": "T", "childs": []}]', "tree 2: .*\n.*'childs'"),
-    ],
-)
-def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        parsed("json", text)
-
-
 @pytest.mark.parametrize("texts", [['{"label": "S"}', '{"name": "S"}'], ['{"name": "S"}', '{"label": "S"}']])
 @pytest.mark.parametrize("name", ["json", "json-lines"])
 def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[str]) -> None:
@@ -114,6 +101,9 @@ def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[st
         ("", "line 1: no valid JSON: Expecting value"),
         ("[1,\n2,]", "line 2: no valid JSON: "),
         (b"\xff", "line 1: it is not text in the encoding utf-8"),
+        ('{"label": "S", "children": [1]}', "the document: it is not a tree with labels\n  got:     '1'"),
+        ('{"label": "S", "children": [{"label": "a", "more": 1}]}', "the document: .*\n.*keys 'label', 'more'"),
+        ('[{"label": "S"}, {"label": "T", "childs": []}]', "tree 2: .*\n.*'childs'"),
     ],
 )
 def test_bad_documents(text: str | bytes, message: str) -> None:
