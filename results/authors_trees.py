@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ape_cli.reports import published, stats
 from ape_cli.reports.published import LAST_DIGIT, Number
 from ape_cli.reports.views import verdicts
+from ape_cli.runs.record import settings_text
 from results.plans import planned, registered, source, standing
 
 SWEEP = "authors-trees"
@@ -65,7 +66,7 @@ def cells() -> list[Cell]:
         usual = (drawn.get("depth_mean"), drawn.get("redraw", False)) == (7.0, False)
         right = data.task != "tree-rotate" or drawn.get("mirror") == "search-tree"
         if right and (usual or run.name in authors):
-            row = paper.row(config.scheme, record.variant), f"{data.task}/{ORDERS[data.order]}"
+            row = paper.row(config.scheme, settings_text(record.variant)), f"{data.task}/{ORDERS[data.order]}"
             number = next((n for n in paper.numbers if (n.row, n.column) == row), None)
             if number and (scores := verdicts.scores([(run, record)], number)):
                 ours.setdefault(row, {})[usual] = scores.mean

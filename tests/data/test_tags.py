@@ -201,7 +201,9 @@ def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:
         check_rows(table, plan.structure, sums.ids, tagged=True)
 
     check()
-    check(target_ids=[PAD] * len(rows[0]["target_ids"]))
+    check(target_ids=[*rows[0]["target_ids"][:1], *[PAD] * (len(rows[0]["target_ids"]) - 1)])
+    with pytest.raises(DataError, match="a target has nothing to predict"):
+        check(target_ids=[PAD] * len(rows[0]["target_ids"]))
     with pytest.raises(DataError, match="a source id is not in the vocabulary"):
         check(source_ids=[PAD] * len(rows[0]["source_ids"]))
 

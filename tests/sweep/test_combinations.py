@@ -60,7 +60,7 @@ def test_the_subset_is_these() -> None:
     ("tune", "message"),
     [
         ({"trials": 2}, "`tune` names no setting"),
-        ({"set": {"lr_peak": [1e-3, 1e-3]}}, "repeated"),
+        ({"set": {"lr_peak": [1e-3, 1e-3]}}, "listed twice"),
         ({"set": {"lr_peak": [1e-3, 3e-3]}, "trials": 3}, "more trials than combinations"),
         ({"set": {"decay": [1, 0.98, 0.9], "lr_peak": [1e-3, 3e-3, 1e-2]}, "trials": 1}, "default settings"),
         ({"set": {"steps": [1, 2]}}, "steps is both set and tuned"),

@@ -79,5 +79,5 @@ def test_two_seeds_have_no_band(tmp_path: Path) -> None:
 
 def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {4: (40, 40), 5: (40, 40), 9: (29, 29)}}, 1, **DATA)
-    with pytest.raises(ApeError, match="above those of its training data"):
+    with pytest.raises(ApeError, match="of a size beyond its training data"):
         VIEW.read(registry_of(tmp_path), Options())

@@ -70,10 +70,10 @@ def rows(*heads: object) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (rows(0) + "\n" + rows(2, 1), "sentence 2: .*no tree with one root"),
-        (rows(0, 0), "no tree with one root"),
+        (rows(0) + "\n" + rows(2, 1), "sentence 2: .*do not form a tree with one root"),
+        (rows(0, 0), "do not form a tree with one root"),
         (rows(0, "x"), "not valid CoNLL-U"),
-        (rows(0).replace("\tr\t", "\t_\t"), "word 1 has no number, head or relation"),
+        (rows(0).replace("\tr\t", "\t_\t"), "word 1 lacks a valid number, head or relation"),
         (b"\n1\t\xff", "line 2: it is not text"),
     ],
 )
