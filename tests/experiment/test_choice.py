@@ -133,3 +133,7 @@ def test_the_published_setup_writes_sources_breadth_first(tmp_path: Path) -> Non
     assert preset_plan("copy", None, "neurips", tmp_path)[2].name == "copy-neurips"
     for preset, rotation in (("neurips", "right"), ("paper", "mirror")):
         assert preset_plan("tree-rotate", "depth", preset, tmp_path)[0].options["rotation"] == rotation
+    for preset, trees in (("neurips", (True, 6.5)), ("paper", (False, 7.0))):  # those of the authors' programs, or ours
+        for name in ("tree-copy", "tree-rotate", "c3", "tree-ops"):
+            options = preset_plan(name, "depth", preset, tmp_path)[0].options
+            assert (options["redraw"], options["depth_mean"]) == trees
