@@ -16,6 +16,7 @@ from ape_cli.reports import published, stats
 from ape_cli.reports.published import LAST_DIGIT, Number
 from ape_cli.reports.views import verdicts
 from ape_cli.runs.record import settings_text
+from results.numbers import span
 from results.plans import planned, registered, source, standing
 
 SWEEP = "authors-trees"
@@ -83,10 +84,11 @@ def answer(of: list[Cell] | None = None) -> str:
     missed = [cell for cell in of if not cell.is_reproduced(cell.usual)]
     done, planned_runs = standing(SWEEP)
     so_far = "" if done == planned_runs else f" So far, {done} of {planned_runs} runs are finished."
+    ratios = span((cell.authors / cell.usual for cell in of), 2)
     return (
-        f"of {len(missed)} perplexities that are not reproduced with the usual trees, the authors' trees explain "
-        f"{sum(cell.is_explained for cell in missed)}. They bring {sum(cell.is_nearer for cell in of)} of all "
-        f"{len(of)} nearer to the published ones.{so_far}"
+        f"with the authors' trees, perplexities are {ratios} times as large, and {sum(cell.is_nearer for cell in of)} "
+        f"of {len(of)} are nearer to the published ones. Of the {len(missed)} that the usual trees do not reproduce, "
+        f"they reproduce {sum(cell.is_explained for cell in missed)}.{so_far}"
     )
 
 

@@ -123,7 +123,7 @@ def evaluations(where: Path = RUNS) -> dict[tuple[str, str, str, str], dict[int,
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
         several = ("trees", "group-word", "tree-ops-part")
-        if data.task in several or "mirror" in data.parameters or "truncated" in data.name:
+        if data.task in several or {"mirror", "redraw"} & data.parameters.keys() or "truncated" in data.name:
             column = data.name
         own = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         own.sort(key=lambda e: e["fingerprint"] != data.fingerprint)

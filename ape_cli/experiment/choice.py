@@ -88,8 +88,8 @@ def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[Datas
     if not manifest_path(folder).exists():
         planned = [plan.linearisation, plan.task, plan.parameters, plan.seed, plan.rows]
         same = (r for r in reversed(records) if [r.order, r.task, r.parameters, r.seed, r.rows] == planned)
-        # what a user's own task draws may have changed since
-        fingerprint = next((record.fingerprint for record in same), "") if plan.code is None else ""
+        same = (r for r in same if r.code in (None, plan.code))  # earlier versions did not record it
+        fingerprint = next((record.fingerprint for record in same), "")
         return Dataset(folder, plan=plan, about=task, fingerprint=fingerprint, made_by=task)
     manifest = read_manifest(folder)
     if manifest.plan != plan:

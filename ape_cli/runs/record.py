@@ -54,6 +54,7 @@ class DatasetRecord(BaseModel):
     mean_tokens: float = Field(ge=0, le=1e9)
     tagged: bool  # whether the targets are tags of the source
     causal: bool = False  # whether each tag is predicted from the tokens up to it
+    code: str | None = None  # SHA-256 of the code of a task that is not of ape
     largest: dict[str, int]  # the sizes that bounded schemes were made for, by the structure that is read
     rows: dict[_Split, _Rows] = Field(min_length=3)  # of each split
     path: str = ""  # which it had then

@@ -202,6 +202,7 @@ def new_record(
         mean_tokens=manifest.mean_tokens,
         tagged=bool(plan.tagged),
         causal=bool(plan.causal),
+        code=plan.code,
         largest=data.sizes,
         rows=plan.rows,
         vocabulary=manifest.vocabulary,

@@ -84,9 +84,11 @@ def test_training_does_not_use_a_dataset_of_other_code(file: Path) -> None:
     (again,) = re.findall("`ape (gen .*)`", err)
     ape(*again.split())
     ape(*train, "--overwrite")
-    rewrite(file, TASK.replace("source.symbol)", "source.symbol * 0 + 3)"))
     shutil.rmtree("datasets")
-    assert "1 to do" in "".join(ape("sweep", "--schemes", "none", "--tasks", *train[4:], "--dry-run"))
+    plan = ["sweep", "--schemes", "none", "--tasks", *train[4:], "--dry-run"]
+    assert "1 trial, 0 to do" in "".join(ape(*plan))
+    rewrite(file, TASK.replace("source.symbol)", "source.symbol * 0 + 3)"))
+    assert "1 to do" in "".join(ape(*plan))
 
 
 def test_rows_at_other_sizes_are_of_the_same_code(file: Path) -> None:
