@@ -80,7 +80,7 @@ def indirect_answer() -> str:
         (pope, count), (rope, _) = solved(model, "pope"), solved(model, BASELINE)
         differ = [f"`{scheme}`" for scheme, (_, counts) in compared(model).items() if counts]
         seen = "seen" if "`pope`" in differ and pope > rope else "not seen"
-        least = "" if seen == "seen" else f" ({least_seen(model) or 'no number'} would count)"
+        least = "" if seen == "seen" else f" ({least_seen(model) or 'no number'} would suffice)"
         sentences.append(
             f"in the {model}, the published claim is {seen}: `pope` solves the task with {pope} of {count} "
             f"seeds{least}, and `rope` with {rope}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."
