@@ -53,7 +53,9 @@ def test_the_answer_says_how_many_seeds_would_count(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(indirect, "indirect", lambda: of)
     monkeypatch.setattr(indirect, "unfinished", set)
     assert [indirect.least_seen(model) for model in ("decoder", "encoder-decoder")] == [8, None]
-    assert "not seen: `pope` solves the task with 4 of 8 seeds (no number would suffice), " in indirect.indirect_answer()
+    assert (
+        "not seen: `pope` solves the task with 4 of 8 seeds (no number would suffice), " in indirect.indirect_answer()
+    )
 
 
 def test_there_is_no_test_before_all_runs_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
