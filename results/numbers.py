@@ -115,15 +115,14 @@ def runs(where: Path = RUNS) -> list[tuple[Run, RunRecord]]:
 def evaluations(where: Path = RUNS) -> dict[tuple[str, str, str, str], dict[int, list[dict[str, Any]]]]:
     """Every teacher-forced evaluation on test rows, by preset, column, scheme and changed settings, then by seed.
 
-    A column is a task with its order, or the name of a dataset that is one of several of its task. The run's own
-    dataset comes first.
+    A column is a task with its order, or the name of a dataset that is not the one of its task at the preset. The run's
+    own dataset comes first.
     """
     by_row: dict[tuple[str, str, str, str], dict[int, list[dict[str, Any]]]] = {}
     for run, about in runs(where):
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
-        several = ("trees", "group-word", "tree-ops-part")
-        if data.task in several or {"mirror", "redraw"} & data.parameters.keys() or "truncated" in data.name:
+        if not data.image and data.name != f"{column.replace('/', '-')}-{config.preset}":
             column = data.name
         own = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
         own.sort(key=lambda e: e["fingerprint"] != data.fingerprint)

@@ -7,12 +7,18 @@ import math
 import pytest
 
 from ape_cli.reports import published
+from ape_cli.reports.views.verdicts import Judged, RunScores
 from results import authors_trees, plans
 from results.authors_trees import Cell
 
-ROPE = published.load("neurips").number(
-    "rope", "", "tree-copy/breadth-to-depth", "perplexity"
-)  # 2.46 ±0.59, of three seeds
+PAPER = published.load("neurips")
+ROPE = PAPER.number("rope", "", "tree-copy/breadth-to-depth", "perplexity")  # 2.46 ±0.59, of three seeds
+
+
+def cell_of(*perplexities: float) -> Cell:
+    """A cell with these perplexities: on the usual trees and on the authors'."""
+    assert ROPE is not None
+    return Cell(*(Judged(ROPE, PAPER, RunScores("medium", {"run": of})) for of in perplexities))
 
 
 @pytest.mark.parametrize(
@@ -29,15 +35,16 @@ ROPE = published.load("neurips").number(
 def test_a_number_is_explained_if_only_the_authors_trees_reproduce_it(
     usual: float, authors: float, nearer: bool, explained: bool
 ) -> None:
+    assert ROPE is not None
     assert (ROPE.value, ROPE.spread) == (2.46, 0.59)
-    cell = Cell(ROPE, usual, authors)
+    cell = cell_of(usual, authors)
     assert (cell.is_nearer, cell.is_explained) == (nearer, explained)
-    assert math.isclose(cell.distance(usual), abs(math.log(usual / 2.46)))
+    assert cell.usual.difference == pytest.approx(math.log(usual / 2.46))
 
 
 def test_the_answer_counts_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authors_trees, "standing", lambda _: (3, 49))
-    of = [Cell(ROPE, 3.29, 2.80), Cell(ROPE, 3.29, 1.50), Cell(ROPE, 2.90, 2.50)]
+    of = [cell_of(3.29, 2.80), cell_of(3.29, 1.50), cell_of(2.90, 2.50)]
     assert authors_trees.answer(of) == (
         "with the authors' trees, perplexities are 0.46 to 0.86 times as large, and 2 of 3 are nearer to the published "
         "ones. Of the 2 that the usual trees do not reproduce, they reproduce 1. So far, 3 of 49 runs are finished."

@@ -15,7 +15,7 @@ from results.queries.answers import drawn, floor
 COMPOSITE = ("forest-reverse/depth", "forest-rotate/depth", "word-grid-rotate", "quadtree-expand")
 GRIDS = ("box-rotate", "grid-path")
 SEQUENCES = ("addition", "associative-recall", "flip-flop", "modular", "list-ops", "tree-convert")
-GROUPS = ("group-word-symmetric-3", "group-word-cyclic-60", "group-word-small")  # the last one is alternating-5
+GROUPS = ("group-word-symmetric-3", "group-word-cyclic-60", "group-word")  # the last one is alternating-5
 LABELS = ("token", "anonymous")  # of natural trees
 
 
