@@ -137,11 +137,12 @@ def _drawn(task: BaseTask, generalise: bool | tuple[int, ...], largest: int) -> 
 
 def _task(data: Dataset) -> BaseTask:
     """The task of a dataset. Raises `ApeError` if it has no sizes, is not known here, or its own code has changed."""
-    if "sizes" not in tasks.options_of(tasks.load(data.task)):
+    task_class = tasks.load(data.task)
+    if "sizes" not in tasks.options_of(task_class):
         raise UsageError(f"{data.task} has no sizes to choose from")
     if data.parameters.get("binarise"):
         raise UsageError("the depth of a binarised tree is not the depth that is drawn")
-    if data.plan.code not in (None, plugins.digest(tasks.load(data.task))):
+    if data.plan.code not in (None, plugins.digest(task_class)):
         raise UsageError(f"the code of the task {data.task} has changed since")
     return tasks.recorded(data.task, data.order, data.parameters)
 

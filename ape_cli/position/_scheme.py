@@ -172,9 +172,7 @@ class Scheme(nn.Module):
                 raise UsageError("bad mask", got=got, allowed=allowed, fix="`mask.bool()` for a mask of 0 and 1")
         if beside is not None:
             renamed.warn_about("the argument beside", "shared_with")
-        parts = (part for name, part in self.named_children() if name != "layers")  # whose results no context keeps
-        weights = (*self.parameters(recurse=False), *(weight for part in parts for weight in part.parameters()))
-        context = Context(positions, mask=mask, causal=causal, plan=plan, weights=weights)
+        context = Context(positions, mask=mask, causal=causal, plan=plan, weights=tuple(self.parameters()))
         return self._prepared(context, shared_with or beside)
 
     def check_positions(self, positions: Tensor) -> None:

@@ -39,9 +39,10 @@ def check_rows(part: pa.Table, structure: Structure, ids: int, *, tagged: bool =
         column = part[f"{side}_ids"].combine_chunks()
         offsets, symbols = column.offsets.to_numpy(), column.values.to_numpy()
         lengths.append(np.diff(offsets))
-        labels = np.diff(np.concatenate(([0], np.cumsum(symbols != PAD)))[offsets])
-        if side == "target" and (tagged or structure != Seq()) and not labels.all():
-            raise DataError("a target has nothing to predict", fix="correct the task, or choose other sizes")
+        if side == "target" and (tagged or structure != Seq()):
+            labels = np.diff(np.concatenate(([0], np.cumsum(symbols != PAD)))[offsets])
+            if not labels.all():
+                raise DataError("a target has nothing to predict", fix="correct the task, or choose other sizes")
         if tagged and side == "target":
             symbols = symbols[symbols != PAD]
         _check_range(f"a {side} id is not in the vocabulary", symbols, FIRST_SYMBOL, ids - 1)

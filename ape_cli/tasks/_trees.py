@@ -55,7 +55,7 @@ class Trees(Sized):
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth, in levels.")
-    redraw: bool = option(False, "Redraw the depth of a child once if its sibling is as deep (see above).", late=True)
+    redraw: bool = option(False, "If both children of a node are equally deep, draw one depth again, once.", late=True)
     branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
     binarise: bool = option(False, "Store binary trees (left: first child, right: next sibling).", late=True)
 
