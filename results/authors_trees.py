@@ -67,7 +67,7 @@ def cells() -> list[Cell]:
         right = data.task != "tree-rotate" or data.parameters.get("mirror") == "search-tree"
         key = paper.row(config.scheme, settings_text(record.variant)), f"{data.task}/{ORDERS[data.order]}"
         if right and key in numbers and (usual or run.name in authors):
-            found.setdefault(key, {})[usual] = Judged(numbers[key], paper, scores([(run, record)], numbers[key]))
+            found.setdefault(key, {})[usual] = Judged(numbers[key], paper, scores([(run, record)], numbers[key], paper))
     return [Cell(of[True], of[False]) for key in numbers if len(of := found.get(key, {})) == 2]
 
 

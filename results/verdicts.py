@@ -57,6 +57,7 @@ def _measured(cell: Judged) -> str:
         return ""
     seeds = f"{len(cell.ours.by_run)} seeds" if len(cell.ours.by_run) > 1 else "1 seed"
     size = "its own size" if cell.ours.preset in cell.source.presets[:1] else f"`{cell.ours.preset}`"
+    size += ", other sizes of trees" * (not cell.ours.published_data)
     if cell.number.metric == "perplexity":
         values = f"{cell.ours.mean:.2f} here and {cell.number.value:.2f} published"
         margin = f"a factor of {math.exp(cell.margin):.2f}"

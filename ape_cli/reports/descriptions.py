@@ -205,14 +205,17 @@ def has_preset_size(config: Config, trained: DatasetRecord) -> bool:
     return same and not config.decoder_only and has_preset_data(config.preset, trained)
 
 
-def has_preset_data(preset: str, trained: DatasetRecord) -> bool:
-    """Whether a run's data has the rows and the sizes of its preset, in any form; or all images of CIFAR-10."""
+def has_preset_data(preset: str, trained: DatasetRecord, sizes: str | None = None) -> bool:
+    """Whether a run's data has the rows and the sizes of its preset, in any form; or all images of CIFAR-10.
+
+    `sizes`: the preset with the sizes, if it is another.
+    """
     rows = trained.rows
     if trained.image:  # validation rows are held out of the images for training; equal images decide how many
         return form_of(trained) == "cifar-10" and (rows["train"] + rows["validation"], rows["test"]) == (50_000, 10_000)
     with suppress(ApeError, LookupError):  # a task that is not known here
-        sizes = _sizes(tasks.load(trained.task), trained.parameters)
-        return rows == PRESETS[preset].rows and sizes == _preset_sizes(preset, trained.task, trained.order)
+        own = _sizes(tasks.load(trained.task), trained.parameters)
+        return rows == PRESETS[preset].rows and own == _preset_sizes(sizes or preset, trained.task, trained.order)
     return False
 
 

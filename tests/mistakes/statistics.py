@@ -57,6 +57,10 @@ verdicts on perplexity that compare the numbers, not their logarithms
   Judged.scaled  test_verdicts.py::test_the_rule_for_perplexity
   - math.log(score) if METRICS[self.number.metric].exponential else score
   + score
+verdicts on runs whose data has other sizes than the published data, though runs on that data exist
+  _evidence  reports/views/test_verdicts.py::test_runs_on_data_of_the_published_sizes_come_first
+  - not as_published
+  + True
 the deviation of whichever of several equal best rows came first
   mark  reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline
   - pl.col("slack").max().over(shown)

@@ -48,7 +48,7 @@ def add(
         task, name = "images", f"images-{source}" if name == "reverse-small" else name
         parameters = {"source": source, "sha256": "0" * 64} | ({"shuffled": True} if shuffled else {})
     else:
-        parameters = tasks.make(task, order).parameters if full_size else given or {}
+        parameters = tasks.make(task, order, **given or {}).parameters if full_size else given or {}
     variant, kind = variant or {}, "image" if source else "sequence"
     settings = variant | ({"steps": steps} if steps and "epochs" not in variant else {})
     options = {name: value for name, value in settings.items() if name not in config.KINDS[kind].model_fields}

@@ -4,7 +4,9 @@ A verdict says whether our runs reproduce a number.
 
 A verdict rests on the finished runs of its cell: the same row, with all other settings at their defaults, in the first
 column of ours that the source names, on the test split of their own data. The runs are those of the first preset in the
-`presets` of the source that has any, on the data of that preset; of a source without presets, those of the largest.
+`presets` of the source that has any, on data with the rows of that preset. Runs on data with the sizes of the first
+preset, the published ones, come before runs on data with those of their own. Of a source without presets, the runs are
+those of the largest preset.
 
 The rule was fixed before the numbers were looked at. Scores are compared on a scale: accuracies as they are, and
 perplexities by their logarithm, which is the cross-entropy. On this scale, the margin of a cell is twice the larger of
@@ -89,6 +91,7 @@ class RunScores:
     preset: str
     by_run: Mapping[str, float]
     preset_size: bool = True  # whether all runs have the size of their preset
+    published_data: bool = True  # whether the data of all runs has the sizes of the published data
 
     @property
     def mean(self) -> float:
@@ -204,8 +207,8 @@ def read(registry: Registry, source: Published) -> list[Judged]:
         missing = next((name for name in names if name not in runs), None)
         if missing is not None:
             raise RunError("a run of the verdicts is missing", got=missing, fix=f"correct {file_of(source)}")
-        caused = scores([runs[name] for name in names], number)
-        ours = scores(evidence.get((number.row, source.ours(number.column)[0]), []), number)
+        caused = scores([runs[name] for name in names], number, source)
+        ours = scores(evidence.get((number.row, source.ours(number.column)[0]), []), number, source)
         cells.append(Judged(number, source, ours, caused, entry))
     return cells
 
@@ -226,22 +229,28 @@ def _evidence(
 ) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
     """The runs that verdicts rest on, by row and column of ours."""
     presets = source.presets or list(PRESETS)
-    cells: dict[tuple[str, str], dict[tuple[int, str, str], list[tuple[Run, RunRecord]]]] = {}
+    cells: dict[tuple[str, str], dict[tuple[bool, int, str, str], list[tuple[Run, RunRecord]]]] = {}
     for run, record, of, _ in described_runs:
         own = not any(f"{name}=" in of["variant"] for name in source.free)  # verdicts are on runs without them
-        usual = has_preset_data(of["preset"], record.dataset) or not source.presets
+        as_published = _has_published_data(record, source)
+        usual = as_published or has_preset_data(of["preset"], record.dataset)
         if own and usual and of["preset"] in presets and run.status_in(record) == "finished":
-            rank = presets.index(of["preset"]), of["variant"], of["trained_fingerprint"]
+            rank = not as_published, presets.index(of["preset"]), of["variant"], of["trained_fingerprint"]
             cell = cells.setdefault((source.row(of["scheme"], of["variant"]), task_of(of)), {})
             cell.setdefault(rank, []).append((run, record))
     chosen = {}
     for key, of_rank in cells.items():
-        best = min(of_rank, key=lambda rank: (rank[0], -len(of_rank[rank]), rank))
+        best = min(of_rank, key=lambda rank: (*rank[:2], -len(of_rank[rank]), rank))
         chosen[key] = sorted(of_rank[best], key=lambda pair: pair[0].name)
     return chosen
 
 
-def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number) -> RunScores | None:
+def _has_published_data(record: RunRecord, source: Published) -> bool:
+    """Whether a run's data has the rows of its preset and the sizes of the published data, if the source names them."""
+    return not source.presets or has_preset_data(record.config.preset, record.dataset, source.presets[0])
+
+
+def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number, source: Published) -> RunScores | None:
     """The scores of runs by the metric of a number, on the test split of their own data; None without runs.
 
     Raises `RunError` if a run has no such score, or if the runs have several presets.
@@ -252,7 +261,8 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number) -> RunScores |
         names = ", ".join(run.name for run, _ in runs)
         raise RunError("the runs of a verdict have several presets", got=names, fix="name those of one")
     preset_size = all(has_preset_size(record.config, record.dataset) for _, record in runs)
-    return RunScores(presets.pop(), by_run, preset_size) if by_run else None
+    published_data = all(_has_published_data(record, source) for _, record in runs)
+    return RunScores(presets.pop(), by_run, preset_size, published_data) if by_run else None
 
 
 def _score(run: Run, record: RunRecord, number: Number) -> float | None:
@@ -354,6 +364,7 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
     sizes = ["*: runs of the published size."] * own_size
     if others:
         sizes.append(f"{'All other' if own_size else 'All'} runs have preset {', '.join(sorted(others))}.")
+    sizes += ["°: data of other sizes than the published."] * any(c.ours and not c.ours.published_data for c in cells)
     units = [measured(metric, [None]) for metric in metrics if not METRICS[metric].exponential]
     legend = [_RATIO] * any(METRICS[metric].exponential for metric in metrics)
     legend += [f"Our mean {of} minus the published one, in {'points' if u == '%' else u}." for of, u in units]
@@ -364,14 +375,14 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
 
 
 def mark(cell: Judged) -> str:
-    """A cell as text: the mark of its verdict, the difference or the ratio, and * at the published size."""
+    """A cell as text: its verdict, the difference or the ratio, * at the published size, and ° on data of other sizes."""
     sign = MARKS[cell.follows]
     if cell.ours is None or cell.difference is None:
         return sign
     of = METRICS[cell.number.metric]
     difference = cell.difference
     text = f"×{math.exp(difference):.2f}" if of.exponential else tables.number(difference, of.units[0], 2, "+")
-    return f"{sign} {text}" + "*" * cell.own_size
+    return f"{sign} {text}" + "*" * cell.own_size + "°" * (not cell.ours.published_data)
 
 
 def _where(cell: Judged) -> str:

@@ -130,6 +130,21 @@ def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) 
     assert legend.endswith("*: runs of the published size. All other runs have preset paper.")
 
 
+def test_runs_on_data_of_the_published_sizes_come_first(tmp_path: Path) -> None:
+    """Preset `neurips` draws smaller trees than `paper` and `medium` do."""
+    size = {"task": "tree-copy", "name": "tree-copy", "order": "breadth", "full_size": True}
+    add(tmp_path, "rope", 0.5, **size, preset="paper")
+    (usual,) = (cell for cell in read(tmp_path, "neurips") if cell.ours)
+    assert verdicts.mark(usual).endswith("°")
+    drawn = {"given": {"depth_mean": 6.5, "redraw": True}, "fingerprint": "a" * 64}
+    add(tmp_path, "rope", 0.5, **size | drawn, preset="medium")
+    result = read(tmp_path, "neurips")
+    (drawn_as_published,) = (cell for cell in result if cell.ours)
+    assert drawn_as_published.ours is not None
+    assert (drawn_as_published.ours.preset, drawn_as_published.ours.published_data) == ("medium", True)
+    assert not any("°" in note for table in VIEW.tables(result) for note in table.notes)
+
+
 def test_runs_of_two_sizes(tmp_path: Path) -> None:
     for preset in ("small", "medium"):
         add(tmp_path, "rope", 1.0, 1, **SIZE | {"preset": preset})
