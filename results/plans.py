@@ -20,6 +20,7 @@ RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
 AGAIN = {"generalise": "results/generalise/runs.parquet"}  # a sweep that trains runs of others again, apart from them
 # folders of schemes and tasks that only new processes find, by the sweep that needs them
 OWN = {
+    "bounds": "causes",
     "causes": "causes",
     "controls": "ingredients",
     "extraction": "ingredients",
@@ -38,6 +39,7 @@ ABOUT = {  # the sweeps in the order of the page
     "table2": "the preprint's table 2 at preset `small`, with `breadth-to-depth`",
     "rotations": "three forms of `tree-rotate`",
     "authors-trees": "the published paper's trees, a quarter as wide",
+    "bounds": "bounds of the authors' scripts for `learned`, `relative` and `tree`",
     "first-release": "settings of the authors' first release, one by one",
     "causes": "suspected causes of the preprint's numbers",
     "ablation-locality": "the locality bias on and off",

@@ -17,6 +17,7 @@ import polars as pl
 from ape_cli.runs.registry import open_registry
 from results import (
     authors_trees,
+    bounds,
     claims,
     controls,
     features,
@@ -57,7 +58,13 @@ SUITES = ("chomsky",)  # also with the means over unseen sizes, of tokens and of
 OURS = ("ingredients", "controls", "controls-medium", "init", "features", "extraction", "tasks", "trees", "indirect")
 OURS += SUITES
 EXACT = ("indirect", *SUITES)  # sweeps whose plots of scores show exact match
-NEURIPS = ("table2-neurips", "table1-neurips", "neurips-medium", "authors-trees")  # compared with the published paper
+NEURIPS = (
+    "table2-neurips",
+    "table1-neurips",
+    "neurips-medium",
+    "authors-trees",
+    "bounds",
+)  # compared with the published paper
 PUBLISHED = ("table1-medium", "table2-medium")  # compared with it too, by perplexity
 WIDE = ("table2.md", "table2-exact-match.md", "table2-medium.md", "table2-medium-perplexity.md")  # twelve columns
 TUNED = ("length", "maps", "depth")  # sweeps whose settings are chosen by validation scores
@@ -133,6 +140,7 @@ def computed() -> dict[str, str]:
     """The tables that `ape report` does not print, by their files."""
     return {
         "authors-trees-published.md": authors_trees.table(),
+        "bounds-published.md": bounds.table(),
         "length-claims.md": claims.table(planned("length")),
         "features-answers.md": features.table(open_registry(RUNS)),
         "ingredients-worth.md": worth.table(open_registry(RUNS)),

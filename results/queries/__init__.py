@@ -13,11 +13,12 @@ import re
 from statistics import fmean
 
 from ape_cli.reports.stats import least_p
-from results import authors_trees, claims, controls, features, numbers
+from results import authors_trees, bounds, claims, controls, features, numbers
 from results.queries import answers, chomsky, costs, indirect, ingredients, machines, other_tasks, sizes, tables
 
 NAMES = {
     "authors_trees": authors_trees,
+    "bounds": bounds,
     "claims": claims,
     "controls": controls,
     "features": features,

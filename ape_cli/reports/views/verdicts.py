@@ -375,7 +375,7 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
 
 
 def mark(cell: Judged) -> str:
-    """A cell as text: its verdict, the difference or the ratio, * at the published size, and ° on data of other sizes."""
+    """A cell as text: its verdict, the difference or the ratio, * at the published size, ° on data of other sizes."""
     sign = MARKS[cell.follows]
     if cell.ours is None or cell.difference is None:
         return sign
