@@ -11,7 +11,7 @@ from functools import cache
 
 from ape_cli.reports.views.verdicts import Judged
 from results import verdicts
-from results.numbers import runs
+from results.numbers import runs, span
 from results.plans import standing
 
 SWEEP = "bounds"
@@ -31,34 +31,42 @@ def without(cell: Judged) -> float | None:
     found = {
         record.dataset.name: run for run, record in runs() if (record.config.scheme, record.variant) == ("none", {})
     }
-    return math.exp(found[dataset].evaluations()[0][0]["overall"]["cross_entropy"]) if dataset in found else None
+    if dataset not in found:
+        return None
+    overall = found[dataset].evaluations()[0][0]["overall"]
+    return cell.source.counted(math.exp(overall["cross_entropy"]), "perplexity", overall["rows"], overall["tokens"])
+
+
+def share(cell: Judged) -> float:
+    """The percentage of the difference from the published number that the bound removes, on the scale of verdicts."""
+    assert cell.left is not None
+    assert cell.difference
+    return 100 * (1 - abs(cell.left / cell.difference))
 
 
 def answer(of: list[Judged] | None = None) -> str:
     """The answer of the page, and how many runs are finished until all are."""
     of = [cell for cell in (cells() if of is None else of) if cell.follows != "reproduced"]
-    rows = dict.fromkeys(cell.number.row for cell in of)
     counts = []
-    for row in rows:
-        words = [cell.follows for cell in of if cell.number.row == row]
-        counts.append(f"{words.count('differs, and why')} of {len(words)} of `{row}`")
+    for row in dict.fromkeys(cell.number.row for cell in of):
+        of_row = [cell for cell in of if cell.number.row == row]
+        explained = sum(cell.follows == "differs, and why" for cell in of_row)
+        counts.append(f"{explained} of {len(of_row)} of `{row}` ({span(map(share, of_row))}% of the difference)")
     done, planned_runs = standing(SWEEP)
     so_far = "" if done == planned_runs else f" So far, {done} of {planned_runs} runs are finished."
     return f"of the published numbers that our runs do not reproduce, these bounds explain {', '.join(counts)}.{so_far}"
 
 
 def table() -> str:
-    """The perplexities of all cells. Those that the bound explains are in bold."""
-    lines = [
-        "| column | scheme | published | our bound | the authors' bound | `none` |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
+    """The perplexities of all cells, and the `share`. Those that the bound explains are in bold."""
+    names = ["column", "scheme", "published", "our bound", "the authors' bound", "removes", "`none`"]
+    lines = [f"| {' | '.join(names)} |", f"|---|---|{'---:|' * 5}"]
     for cell in cells():
         assert cell.ours is not None
         assert cell.caused is not None
         mark = "**" * (cell.follows == "differs, and why")
-        bounded, none = f"{mark}{cell.caused.mean:.2f}{mark}", without(cell)
-        shown = "" if none is None else f"{none:.2f}"
-        of, value = cell.number, cell.number.value
-        lines.append(f"| {of.column} | `{of.row}` | {value:.2f} | {cell.ours.mean:.2f} | {bounded} | {shown} |")
+        of, none = cell.number, without(cell)
+        scores = [f"{of.value:.2f}", f"{cell.ours.mean:.2f}", f"{mark}{cell.caused.mean:.2f}{mark}"]
+        scores += [f"{share(cell):.0f}%", "" if none is None else f"{none:.2f}"]
+        lines.append(f"| {of.column} | `{of.row}` | {' | '.join(scores)} |")
     return "\n".join(lines) + "\n"

@@ -21,6 +21,7 @@ A row is named as `ape report` names it. Accuracies are fractions. Further field
 - `presets`: the presets whose runs verdicts rest on, the best first. The first has the size of the published runs.
 - `free`: settings that a run may have beside those of a row; `precision` is always one.
 - `last_digit`: the last digit of the spreads, if it is not that of the values.
+- `certain`: the tokens per row that its perplexities count beside those of ours, as if predicted with certainty.
 - `[columns]`: what one of its columns is called here, or the list of ours that it may be, the first for verdicts.
 - `[[note]]`: a `text` below tables that have its `schemes` in its `columns` (all if left out), with a `dagger` or not.
 
@@ -104,6 +105,7 @@ class Published(BaseModel):
     seeds: Annotated[int, Field(gt=0)] = 3
     spread: Literal["interval", "std"] = "interval"
     last_digit: float | None = None
+    certain: Annotated[float, Field(ge=0)] = 0.0
     presets: list[str] = []
     free: list[str] = []
     columns: dict[str, Annotated[list[str], Field(min_length=1)]] = {}
@@ -158,6 +160,11 @@ class Published(BaseModel):
         shown = max(minimum, number.spread or 0.0)
         width = stats.half_width(self.seeds) if self.spread == "interval" else None
         return shown / width if width else shown
+
+    def counted(self, score: float, metric: str, rows: int, tokens: int) -> float:
+        """A score of ours over these rows and tokens, as the source would count it."""
+        counts = metric == "perplexity" and self.certain
+        return score ** (tokens / (tokens + self.certain * rows)) if counts else score
 
     def notes(self, lines: pl.DataFrame, *, interval: bool) -> tuple[list[str], list[str]]:
         """The notes and the rules on a table of these lines from `beside`. `interval`: it has intervals of ours."""
@@ -276,9 +283,13 @@ def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFram
             continue
         difference = inside = None
         if source.is_own_size(line):
-            difference = line["mean"] - number.value
-            if line["low"] is not None:
+            mean, low, high = (
+                score if score is None else source.counted(score, line["metric"], line["rows"], line["tokens"])
+                for score in (line["mean"], line["low"], line["high"])
+            )
+            difference = mean - number.value
+            if low is not None:
                 rounded = LAST_DIGIT[line["metric"]] / 2 + stats.ROUNDING
-                inside = line["low"] - rounded <= number.value <= line["high"] + rounded
+                inside = low - rounded <= number.value <= high + rounded
         compared.append((against, number.column, number.value, number.spread, difference, inside))
     return lines.hstack(pl.DataFrame(compared, schema=types, orient="row"))

@@ -255,7 +255,7 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number, source: Publis
 
     Raises `RunError` if a run has no such score, or if the runs have several presets.
     """
-    by_run = {run.name: score for run, record in runs if (score := _score(run, record, number)) is not None}
+    by_run = {run.name: score for run, record in runs if (score := _score(run, record, number, source)) is not None}
     presets = {record.config.preset for _, record in runs}
     if len(presets) > 1:
         names = ", ".join(run.name for run, _ in runs)
@@ -265,15 +265,17 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number, source: Publis
     return RunScores(presets.pop(), by_run, preset_size, published_data) if by_run else None
 
 
-def _score(run: Run, record: RunRecord, number: Number) -> float | None:
-    """The test score of a run by the metric of a number. Raises `RunError` if it was not evaluated."""
+def _score(run: Run, record: RunRecord, number: Number, source: Published) -> float | None:
+    """The test score of a run by the metric of a number, as the source counts. Raises `RunError` if there is none."""
     if number.metric in NOT_HERE:
         return None
     own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))
     if own is None:
         raise RunError("a run of the verdicts has no test score", got=run.name, fix=f"`ape eval {run.name}`")
-    value = float(own["overall"][METRICS[number.metric].field])
-    return perplexity(value) if METRICS[number.metric].exponential else value
+    overall = own["overall"]
+    value = float(overall[METRICS[number.metric].field])
+    score = perplexity(value) if METRICS[number.metric].exponential else value
+    return source.counted(score, number.metric, overall["rows"], overall["tokens"])
 
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}

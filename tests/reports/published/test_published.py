@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
@@ -28,6 +29,23 @@ numbers = [
     ["tree-copy", "depth", "alibi", "perplexity", 1.5, 0.2],
 ]
 """
+
+
+def test_perplexities_are_counted_as_by_the_authors_program() -> None:
+    """It averages over all target symbols of a batch of 32 but padding and the last place, SOS included.
+
+    The last symbol of a row has no label, so its loss is 0. In the longest row, it is in the last place.
+    """
+    lengths = torch.arange(3, 35)  # with SOS
+    real = torch.arange(34) < lengths[:, None]
+    nats = torch.rand(32, 33, generator=torch.Generator().manual_seed(1)) * real[:, 1:]
+    theirs = nats[real[:, :-1]].mean().exp().item()
+    rows, tokens = len(lengths), int(real[:, 1:].sum())
+    ours = (nats.sum() / tokens).exp().item()
+    assert theirs < ours
+    assert published.load("neurips").counted(ours, "perplexity", rows, tokens) == pytest.approx(theirs)
+    assert published.load("neurips").counted(0.5, "token_accuracy", rows, tokens) == 0.5
+    assert published.load("paper").counted(ours, "perplexity", rows, tokens) == ours
 
 
 def test_the_numbers_are_complete() -> None:
