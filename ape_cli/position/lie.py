@@ -11,10 +11,10 @@ in the source's LieRE_8 and LieRE_64; 0 means a single block of all channels of 
 
 The generators do not commute, so on a grid this is not a homomorphism: $\exp(A + B) \ne \exp(A) \exp(B)$. A score
 depends on both places, not only on the path between them. The scheme therefore claims neither `homomorphism` nor
-`relative`. At initialisation, entries of $[x y]$ and $[x] [y]$ differ by up to 1.5 on `grid(2)` and 1.4 on `grid(4)`
-(by 2.0 and 1.9 with blocks of 4 channels), where 2 is the maximum for orthogonal matrices. At $(1, 0)$ and $(0, 1)$
-they differ by 0.7. A common shift of query and key changes scores by up to 6. In two cases the generators do commute
-and all laws hold:
+`relative`. At initialisation and with 8 channels a head, entries of $[x y]$ and $[x] [y]$ differ by up to 1.5 on
+`grid(2)` and 1.4 on `grid(4)` (by 2.0 and 1.9 with blocks of 4 channels), where 2 is the maximum for orthogonal
+matrices. At $(1, 0)$ and $(0, 1)$ they differ by 0.7. A common shift of query and key changes scores by up to 6. Wider
+blocks differ less. In two cases the generators do commute and all laws hold:
 
 - on one axis, $p A$ with a single generator, which is learned RoPE in a learned basis (`orthogonal-seq`);
 - with `block=2`, because all rotations of a plane commute. This is `mixed-rope` with a different initialisation.

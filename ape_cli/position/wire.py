@@ -17,8 +17,8 @@ An eigenvector is defined only up to its sign, and up to a rotation if its eigen
 both to the eigensolver, or treats them as augmentation (section 3.2), as its release does, which draws signs at random
 in training. The entries then depend on the order of the nodes, which is not part of the graph. `laplacian` avoids
 this: it projects the indicator vector of the root onto each eigenspace and scales the result to length 1, which needs
-neither a sign nor a basis. It keeps nearly all that an invariant feature can keep: in trees of `tree-copy` (56 nodes on
-average), eight features distinguish as many nodes as symmetry allows (36), to within 0.1%. Nodes that a symmetry of the
+neither a sign nor a basis. It keeps nearly all that an invariant feature can keep: in trees of `tree-copy` (53 nodes on
+average), eight features distinguish as many nodes as symmetry allows (34), to within 0.3%. Nodes that a symmetry of the
 tree exchanges, such as two leaves of one parent, have the same features in `laplacian` and `random-walk`.
 `eigenvectors` tells them apart, but not which of them is the left one.
 
