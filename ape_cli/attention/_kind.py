@@ -248,7 +248,7 @@ def make(name: str = "dot", **settings: Any) -> AttentionType:
 def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> None:
     """Check that a kind can take a scheme and a locality bias. `decay`: the locality bias c.
 
-    Raises `UsageError`, with the reason, if it cannot.
+    Raises `RoleError`, with the reason, if it cannot.
     """
     for claim, applies in (
         ("refuses_bias", scheme.bias is not Scheme.bias),
@@ -263,11 +263,11 @@ def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> 
                 fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
             what = f"attention {attention_type.name} cannot take {what}: {reason}"
-            raise UsageError(what, allowed=allowed, fix=fix)
+            raise RoleError(what, allowed=allowed, fix=fix)
 
 
 class RoleError(UsageError):
-    """A scheme or a kind of attention does not act in a part of the model."""
+    """A scheme and a kind of attention do not act together, or one of them not in a part of the model."""
 
 
 def check_role(scheme: type[Scheme], role: Role, *, images: bool = False) -> None:

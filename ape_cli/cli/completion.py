@@ -53,6 +53,7 @@ def _suites(ctx: Any) -> list[str]:
 
 
 _SCHEMES, _TASKS, _ATTENTIONS = _plugins("position"), _plugins("tasks"), _plugins("attention")
+_ORDERS = _closed("breadth", "depth", "breadth-to-depth", "depth-to-breadth")
 
 
 # The values of the parameters of all commands, by flag, or by name if a parameter is an argument. A parameter of a
@@ -85,9 +86,9 @@ VALUES: dict[str, Values] = {
     "--preset": _closed("paper", "neurips", "medium", "small", "tiny"),
     "--model": _closed("encoder-decoder", "decoder"),
     "--models": _closed("encoder-decoder", "decoder"),
-    "--order": _closed("breadth", "depth"),
+    "--order": _ORDERS,
     "--source-order": _closed("breadth", "depth"),
-    "--orders": _closed("breadth", "depth", "breadth-to-depth", "depth-to-breadth"),
+    "--orders": _ORDERS,
     "--split": _closed(*SPLITS),
     "--decode": _closed("teacher", "greedy"),
     "--device": _closed("auto", "cpu", "cuda"),

@@ -120,8 +120,8 @@ class LengthGeneralisation:
 def sizes_for(data: Dataset, generalise: bool | tuple[int, ...]) -> set[int]:
     """The sizes of the other test rows of data that may be missing. Empty if there are none, or they are not known."""
     largest = max(data.parameters.get("sizes", (0,)))
-    if isinstance(generalise, bool) and not largest:
-        return set()  # the data would have to be generated to tell
+    if not generalise or (generalise is True and not largest):
+        return set()  # of True, the data would have to be generated to tell
     try:
         return set(_drawn(_task(data), generalise, largest)[0])
     except ApeError:

@@ -24,6 +24,10 @@ class UnreadableError(DataError):
     """A scheme cannot read a dataset."""
 
 
+class StructureError(UsageError):
+    """A scheme cannot read the structure that is asked for."""
+
+
 class MapError(UsageError):
     """A map of positions does not fit a scheme or a model."""
 
@@ -35,8 +39,8 @@ def structure_for(scheme: str, data: Structure, chosen: Structure | None = None)
     cannot read the data's own or is `flat`; or else the first factor of a product that the scheme can read. The
     linearisation is `seq`, or `line` if the data has a factor `seq` of its own.
 
-    Raises `UsageError` if the scheme cannot read `chosen`, and `UnreadableError` if the data has no such positions or
-    none that the scheme can read.
+    Raises `StructureError` if the scheme cannot read `chosen`, and `UnreadableError` if the data has no such positions
+    or none that the scheme can read.
     """
     return _structure_for(position.load(scheme), scheme, data, chosen)  # type: ignore[arg-type]
 
@@ -47,7 +51,7 @@ def _structure_for(loaded: type[Scheme], scheme: str, data: Structure, chosen: S
     if chosen is not None and line == Seq():
         chosen = chosen.algebra  # so that the same reading has one name
     if chosen is not None and not loaded.reads(chosen):
-        raise UsageError(
+        raise StructureError(
             f"scheme {scheme!r} cannot read positions of this structure",
             got=chosen,
             allowed=", ".join(loaded.structures),

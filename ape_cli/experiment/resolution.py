@@ -23,6 +23,7 @@ from ape_cli.experiment.choice import generated, task_and_options
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.reading import (
     MapError,
+    StructureError,
     UnreadableError,
     augmented,
     check_greatest,
@@ -43,7 +44,8 @@ class NoEncoderError(UsageError):
     """A setting is about an encoder that reads the source, and the model has none."""
 
 
-IMPOSSIBLE = (UnreadableError, attention.RoleError, MapError, NoEncoderError)  # this cannot be trained
+# this cannot be trained
+IMPOSSIBLE = (UnreadableError, StructureError, attention.RoleError, MapError, NoEncoderError)
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ def _check_effect(config: SequenceConfig, *, causal: bool) -> None:
     idle = position.load(config.scheme).encoder_decoder_options if config.decoder_only else ()
     for name in (name for name in config.scheme_options if name in idle):
         what = f"{name} of {config.scheme} has no effect in a decoder-only model"
-        raise UsageError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")
+        raise NoEncoderError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")
     if config.positions_scale != 1.0 and not position.load(config.scheme).overrides("embed"):
         raise UsageError(
             f"{config.scheme} adds nothing to the embeddings",

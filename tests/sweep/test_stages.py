@@ -130,6 +130,21 @@ def test_data_that_a_scheme_cannot_read_leaves_out_its_group(here: Path) -> None
     assert len(found.left) == 1
 
 
+def test_parts_that_do_not_fit_each_other_are_left_out(here: Path) -> None:
+    tree = "seq*tree(2)"
+    plain: dict[str, Any] = {"seeds": [1], "tune": None, "set": {}}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"schemes": ["t5", "rope"], "attentions": ["dot", "linear"]}, "attention linear cannot take the bias"),
+        ({"schemes": ["t5"], "models": ["encoder-decoder", "decoder"], "set": {"cross": [False]}}, "decoder-only"),
+        ({"schemes": ["rope", "orthogonal"], "structures": ["seq", tree], "tasks": ["forest-rotate"]}, tree),
+    ]
+    for fields, left in cases:
+        found = planned(**plain | fields)
+        assert len(found.left) == 1
+        assert left in found.left[0]
+        assert len(found.trials) == (1 if "models" in fields else 3)
+
+
 def test_shards_have_whole_groups(here: Path) -> None:
     from tests.conftest import ape
 
