@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 from ape_cli.attention._kind import (
     AttentionContext,
     AttentionType,
-    RoleError,
     check,
     check_role,
     check_without_encoder,
@@ -64,7 +63,6 @@ __all__ = [
     "AttentionContext",
     "AttentionType",
     "KVCache",
-    "RoleError",
     "additive",
     "adjusted",
     "average",

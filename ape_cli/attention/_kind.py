@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.core import part_options, plugins, renamed
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import CombinationError
 from ape_cli.position import AttentionPair, Context, Role, Scheme
 from ape_cli.position._context import lazy, reads_values
 
@@ -248,7 +248,7 @@ def make(name: str = "dot", **settings: Any) -> AttentionType:
 def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> None:
     """Check that a kind can take a scheme and a locality bias. `decay`: the locality bias c.
 
-    Raises `RoleError`, with the reason, if it cannot.
+    Raises `CombinationError`, with the reason, if it cannot.
     """
     for claim, applies in (
         ("refuses_bias", scheme.bias is not Scheme.bias),
@@ -263,15 +263,11 @@ def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> 
                 fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
             what = f"attention {attention_type.name} cannot take {what}: {reason}"
-            raise RoleError(what, allowed=allowed, fix=fix)
-
-
-class RoleError(UsageError):
-    """A scheme and a kind of attention do not act together, or one of them not in a part of the model."""
+            raise CombinationError(what, allowed=allowed, fix=fix)
 
 
 def check_role(scheme: type[Scheme], role: Role, *, images: bool = False) -> None:
-    """Check that a scheme acts in an attention of this role. Raises `RoleError`, with the reason, if it does not.
+    """Check that a scheme acts in an attention of this role. Raises `CombinationError`, with the reason, if not.
 
     `images`: whether the model is for images, which have no decoder.
     """
@@ -279,19 +275,19 @@ def check_role(scheme: type[Scheme], role: Role, *, images: bool = False) -> Non
         where = "between decoder and encoder" if role == "cross" else "in an encoder"
         what = f"scheme {plugins.name_of(scheme)} acts only in causal attention: {scheme.causal_only}"
         fix = f"{'' if images else '`model=decoder`, or '}another scheme (`ape schemes`)"
-        raise RoleError(what, got=f"attention {where}", fix=fix)
+        raise CombinationError(what, got=f"attention {where}", fix=fix)
 
 
 def check_without_encoder(attention_type: AttentionType, scheme: type[Scheme] | None = None) -> None:
     """Check that a kind of attention, and a scheme in a decoder-only model, act without an encoder.
 
-    Raises `RoleError` if one does not.
+    Raises `CombinationError` if one does not.
     """
     if scheme is not None and scheme.needs_encoder:
         what = f"scheme {plugins.name_of(scheme)} acts only in a model with an encoder: {scheme.needs_encoder}"
-        raise RoleError(
+        raise CombinationError(
             what, got="a decoder-only model", fix="`model=encoder-decoder`, or another scheme (`ape schemes`)"
         )
     if attention_type.mixes_queries:
         what = f"attention {attention_type.name} acts only in an encoder, and this model has none"
-        raise RoleError(what, fix="`model=encoder-decoder` with encoder layers, or another `attention`")
+        raise CombinationError(what, fix="`model=encoder-decoder` with encoder layers, or another `attention`")

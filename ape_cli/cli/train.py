@@ -250,7 +250,8 @@ def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Regist
     if as_json:
         print_json(lines)
         return
-    for name, value in (lines | lines.pop("config")).items():
+    of_config = lines.pop("config")
+    for name, value in (lines | of_config | lines).items():  # `structure` is that of the data
         print_result(f"{name} = {json.dumps(value)}")
 
 

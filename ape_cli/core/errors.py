@@ -134,6 +134,10 @@ class UsageError(ApeError, ValueError):
     exit_code = 2
 
 
+class CombinationError(UsageError):
+    """Parts or settings are valid, but not together. A sweep leaves out such a trial."""
+
+
 class NeedsError(UsageError):
     """A part needs something that is not here: a package that is not installed, or a user's own data."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ape_cli import position
 from ape_cli.core import user_parts
-from ape_cli.core.errors import DataError, UsageError, brief
+from ape_cli.core.errors import CombinationError, DataError, UsageError, brief
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.collation import PositionReading
@@ -24,14 +24,6 @@ class UnreadableError(DataError):
     """A scheme cannot read a dataset."""
 
 
-class StructureError(UsageError):
-    """A scheme cannot read the structure that is asked for."""
-
-
-class MapError(UsageError):
-    """A map of positions does not fit a scheme or a model."""
-
-
 def structure_for(scheme: str, data: Structure, chosen: Structure | None = None) -> Structure:
     """The structure as which a scheme reads positions of data of structure `data`.
 
@@ -39,8 +31,8 @@ def structure_for(scheme: str, data: Structure, chosen: Structure | None = None)
     cannot read the data's own or is `flat`; or else the first factor of a product that the scheme can read. The
     linearisation is `seq`, or `line` if the data has a factor `seq` of its own.
 
-    Raises `StructureError` if the scheme cannot read `chosen`, and `UnreadableError` if the data has no such positions
-    or none that the scheme can read.
+    Raises `CombinationError` if the scheme cannot read `chosen`, and `UnreadableError` if the data has no such
+    positions or none that the scheme can read.
     """
     return _structure_for(position.load(scheme), scheme, data, chosen)  # type: ignore[arg-type]
 
@@ -51,7 +43,7 @@ def _structure_for(loaded: type[Scheme], scheme: str, data: Structure, chosen: S
     if chosen is not None and line == Seq():
         chosen = chosen.algebra  # so that the same reading has one name
     if chosen is not None and not loaded.reads(chosen):
-        raise StructureError(
+        raise CombinationError(
             f"scheme {scheme!r} cannot read positions of this structure",
             got=chosen,
             allowed=", ".join(loaded.structures),
@@ -103,15 +95,15 @@ def row_positions(config: Config) -> RowPositions | None:
 def check_map(config: Config, data: Structure, names: Sequence[str] | None, decay: float) -> None:
     """Check that the map of a configuration fits its scheme and its model, for data of structure `data`.
 
-    `names`: of the data's ids, or None if they are not known. `decay`: the locality bias. Raises `MapError`, with the
-    reason, if it does not fit, and the errors of `row_positions`.
+    `names`: of the data's ids, or None if they are not known. `decay`: the locality bias. Raises `CombinationError`, with
+    the reason, if it does not fit, and the errors of `row_positions`.
     """
     if (positions := row_positions(config)) is None:
         return
     name, made = config.positions, positions.sampler
 
-    def refused(reason: str, got: str = f"scheme {config.scheme}", fix: str = "leave `positions` out") -> MapError:
-        return MapError(f"positions={name} cannot be used here: {reason}", got=got, fix=fix)
+    def refused(reason: str, got: str = f"scheme {config.scheme}", fix: str = "leave `positions` out") -> UsageError:
+        return CombinationError(f"positions={name} cannot be used here: {reason}", got=got, fix=fix)
 
     if config.modality == "image":
         raise refused("the tokens of an image are not read along a line", got="a model for images")

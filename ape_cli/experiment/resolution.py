@@ -13,7 +13,7 @@ import torch
 
 from ape_cli import attention, position, tasks
 from ape_cli.attention import AttentionType
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import CombinationError, UsageError
 from ape_cli.core.user_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
@@ -22,8 +22,6 @@ from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
 from ape_cli.experiment.choice import generated, task_and_options
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.reading import (
-    MapError,
-    StructureError,
     UnreadableError,
     augmented,
     check_greatest,
@@ -40,12 +38,8 @@ from ape_cli.structure import Structure, left_out
 logger = logging.getLogger(__name__)
 
 
-class NoEncoderError(UsageError):
-    """A setting is about an encoder that reads the source, and the model has none."""
-
-
 # this cannot be trained
-IMPOSSIBLE = (UnreadableError, StructureError, attention.RoleError, MapError, NoEncoderError)
+IMPOSSIBLE = (UnreadableError, CombinationError)
 
 
 @dataclass(frozen=True)
@@ -246,7 +240,7 @@ def _check_effect(config: SequenceConfig, *, causal: bool) -> None:
     idle = position.load(config.scheme).encoder_decoder_options if config.decoder_only else ()
     for name in (name for name in config.scheme_options if name in idle):
         what = f"{name} of {config.scheme} has no effect in a decoder-only model"
-        raise NoEncoderError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")
+        raise CombinationError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")
     if config.positions_scale != 1.0 and not position.load(config.scheme).overrides("embed"):
         raise UsageError(
             f"{config.scheme} adds nothing to the embeddings",
@@ -262,7 +256,7 @@ def _check_effect(config: SequenceConfig, *, causal: bool) -> None:
     if config.memory != "all" and (config.decoder_only or causal or not config.encoder_layers):
         why = "`model=decoder`" if config.decoder_only else "causal tags" if causal else "encoder_layers=0"
         what = f"memory={config.memory} has no effect, because no encoder reads the source"
-        raise NoEncoderError(what, got=why, allowed="memory=all", fix="leave memory out")
+        raise CombinationError(what, got=why, allowed="memory=all", fix="leave memory out")
     if config.dropout_places != "all" and not config.dropout:
         raise UsageError(
             "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"

@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from ape_cli import attention, position
 from ape_cli.core import part_options
-from ape_cli.core.errors import UsageError, brief, pick, unknown
+from ape_cli.core.errors import CombinationError, UsageError, brief, pick, unknown
 from ape_cli.core.numbers import whole_numbers
 from ape_cli.core.validation import Whole
 from ape_cli.data import position_maps
@@ -182,7 +182,7 @@ class ExperimentSpec(BaseModel):
             fields["model"] = self.model
         elif self.model != MODELS[0]:
             what, got = "images have no target sequence for a decoder to write", f"`model={self.model}`, for images"
-            raise UsageError(what, got=got, fix="leave `model` out, or choose other data")
+            raise CombinationError(what, got=got, fix="leave `model` out, or choose other data")
         try:
             return KINDS[modality](
                 preset=self.preset,

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import CombinationError, UsageError
 from ape_cli.data.loader import BatchOptions, Dataset
 from ape_cli.experiment import ExperimentSpec, spec
-from ape_cli.experiment.reading import MapError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from tests.conftest import ape, write
@@ -100,7 +99,7 @@ def test_other_coordinates_are_refused(trees: Dataset, grids: Dataset, tmp_path:
         ("orthogonal", trees, {"structure": "seq*tree(2)"}),
         ("orthogonal-grid", grids, {}),
     ):
-        with pytest.raises(MapError, match="these positions are places in a structure"):
+        with pytest.raises(CombinationError, match="these positions are places in a structure"):
             experiment.of(resolve("randomised", scheme, **more), data)
     pictures = write(tmp_path / "digits", "images", source="digits")
     with pytest.raises(UsageError, match="the tokens of an image are not read along a line"):

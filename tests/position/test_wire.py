@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import CombinationError, UsageError
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import Transformer
 from ape_cli.position.wire import Wire, features_of
@@ -132,5 +132,5 @@ def test_the_targets_own_tree_is_not_read() -> None:
 
 
 def test_it_is_refused_without_an_encoder() -> None:
-    with pytest.raises(attention.RoleError, match=r"wire acts only in a model with an encoder[\s\S]*source"):
+    with pytest.raises(CombinationError, match=r"wire acts only in a model with an encoder[\s\S]*source"):
         DecoderOnly(make(), ids=9, d_ff=8, layers=1, sides=False, dropout=0.0)

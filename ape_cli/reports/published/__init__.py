@@ -283,13 +283,14 @@ def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFram
             continue
         difference = inside = None
         if source.is_own_size(line):
-            mean, low, high = (
-                score if score is None else source.counted(score, line["metric"], line["rows"], line["tokens"])
+            mean, *ends = (
+                source.counted(score, line["metric"], line["rows"], line["tokens"])
                 for score in (line["mean"], line["low"], line["high"])
+                if score is not None
             )
             difference = mean - number.value
-            if low is not None:
+            if ends:
                 rounded = LAST_DIGIT[line["metric"]] / 2 + stats.ROUNDING
-                inside = low - rounded <= number.value <= high + rounded
+                inside = ends[0] - rounded <= number.value <= ends[1] + rounded
         compared.append((against, number.column, number.value, number.spread, difference, inside))
     return lines.hstack(pl.DataFrame(compared, schema=types, orient="row"))

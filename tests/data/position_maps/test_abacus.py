@@ -12,13 +12,12 @@ import torch
 
 from ape_cli import experiment
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import CombinationError, UsageError
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, SOS
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.metrics import written
-from ape_cli.experiment.reading import MapError
 from ape_cli.models.factory import of_experiment
 from tests.conftest import write
 from tests.data.position_maps.plain import batches, drawn, of_rows
@@ -150,7 +149,7 @@ def test_what_are_no_digits_is_refused(words: Dataset, sums: Dataset, tmp_path: 
         (sums, {"digits": 16}, "the first 10 symbols are digits, which is `digits=10`"),
         (sums, {"scheme": "none"}, "the scheme reads no positions"),
     ):
-        with pytest.raises(MapError, match=reason):
+        with pytest.raises(CombinationError, match=reason):
             experiment.of(resolve("abacus", **options), data)
     for options in ({"largest_start": 0}, {"digits": 37}):
         with pytest.raises(UsageError, match=f"bad {next(iter(options))}"):
