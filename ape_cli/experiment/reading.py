@@ -95,8 +95,8 @@ def row_positions(config: Config) -> RowPositions | None:
 def check_map(config: Config, data: Structure, names: Sequence[str] | None, decay: float) -> None:
     """Check that the map of a configuration fits its scheme and its model, for data of structure `data`.
 
-    `names`: of the data's ids, or None if they are not known. `decay`: the locality bias. Raises `CombinationError`, with
-    the reason, if it does not fit, and the errors of `row_positions`.
+    `names`: of the data's ids, or None if they are not known. `decay`: the locality bias. Raises `CombinationError`
+    with the reason, if it does not fit, and the errors of `row_positions`.
     """
     if (positions := row_positions(config)) is None:
         return

@@ -33,7 +33,9 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
     ape("gen", "copy", "--sizes", "2,4", "--n", "20", "--n-validation", "4", "--n-test", "4")
     words = ["train", "--scheme", "learned", "--data", "copy-sizes-2_4", "--preset", "tiny", "--set", "steps=2"]
     assert "generalise = [5, 7]\n" in ape(*words, "--generalise", "5,7", "--dry-run")[0]
-    assert "generalise = []\n" in ape(*words, "--dry-run")[0]
+    planned = ape(*words, "--dry-run")[0]
+    assert "generalise = []\n" in planned
+    assert 'structure = "seq"\n' in planned
     ape(*words)
     run = next(iter(open_registry("results")))
     assert len(run.evaluations()[0]) == 1
