@@ -57,8 +57,8 @@ them. `ape gen` and `ape train` print a line if there is an overlap, and so does
 evaluates on. If an earlier version wrote the manifest, they count the rows.
 
 **Order of batches.** An epoch of a dataset has one order, which follows from the seed and the number of the epoch. It
-does not depend on `--shard-rows` or on row groups. Rows are shuffled in blocks of 32,768 consecutive rows of the
-split.
+does not depend on `--shard-rows` or on row groups. Rows are shuffled within blocks of 32,768 consecutive rows of the
+split, and images within as many of these blocks as have 4 GiB of pixels.
 """
 READERS = """
 Integers have the encoding `BYTE_STREAM_SPLIT`, with zstd. These versions were tried:
