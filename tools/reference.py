@@ -46,7 +46,8 @@ A dataset is a folder:
 | `README.md` | a dataset card for readers and for the Hugging Face Hub |
 
 The manifest is written last, so a folder with a manifest is complete. Its `vocabulary` lists the names of the symbols;
-the index of a name is its id. Ids 0, 1 and 2 are padding, start and end of a sequence, and are not stored.
+the index of a name is its id. Ids 0, 1 and 2 are padding, start and end of a sequence, and are not stored. Only in
+targets that are tags, 0 stands at the places without a tag.
 
 **Overlap.** A hash of the source decides which split a row may be in, so the splits share no source. If a task has too
 few sources for three splits, or a source of images has some of them twice, a row may be in several splits. `overlap`
@@ -96,7 +97,7 @@ COLUMNS = {
 }
 EXPORTED = "`ape export RUN --out DIR` writes a folder, and [`ape_cli.load`](python/load.md) reads it:"
 PACKED = """
-`ape runs --pack FILE.parquet` writes a Parquet file with a row for each file of each run, sorted by path:
+`ape runs --pack FILE.parquet` writes a Parquet file with a row for each of these files of finished runs, sorted by path:
 
 | column | type | content |
 | --- | --- | --- |
