@@ -94,10 +94,10 @@ def test_gaps_follow_the_power_law() -> None:
         assert ((counts - expected) ** 2 / expected).sum() < 30  # 7 degrees of freedom: p = 1e-4
 
 
-def test_gaps_need_a_length() -> None:
-    for option in ({"filler": "blank"}, {"gap_power": 0.5}):
-        with pytest.raises(UsageError, match="needs gaps to fill"):
-            tasks.make("associative-recall", **option)
+@pytest.mark.parametrize("option", [{"filler": "blank"}, {"gap_power": 0.5}])
+def test_gaps_need_a_length(option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="needs gaps to fill"):
+        tasks.make("associative-recall", **option)
 
 
 @pytest.mark.parametrize(("count", "bound"), [(2, 4), (3, 3), (1, 6), (4, 5)])
