@@ -46,7 +46,8 @@ A dataset is a folder:
 | `README.md` | a dataset card for readers and for the Hugging Face Hub |
 
 The manifest is written last, so a folder with a manifest is complete. Its `vocabulary` lists the names of the symbols;
-the index of a name is its id. Ids 0, 1 and 2 are padding, start and end of a sequence, and are not stored.
+the index of a name is its id. Ids 0, 1 and 2 are padding, start and end of a sequence, and are not stored. Only in
+targets that are tags, 0 stands at the places without a tag.
 
 **Overlap.** A hash of the source decides which split a row may be in, so the splits share no source. If a task has too
 few sources for three splits, or a source of images has some of them twice, a row may be in several splits. `overlap`
@@ -57,8 +58,8 @@ them. `ape gen` and `ape train` print a line if there is an overlap, and so does
 evaluates on. If an earlier version wrote the manifest, they count the rows.
 
 **Order of batches.** An epoch of a dataset has one order, which follows from the seed and the number of the epoch. It
-does not depend on `--shard-rows` or on row groups. Rows are shuffled in blocks of 32,768 consecutive rows of the
-split.
+does not depend on `--shard-rows` or on row groups. Rows are shuffled within blocks of 32,768 consecutive rows of the
+split, and images within as many of these blocks as have 4 GiB of pixels.
 """
 READERS = """
 Integers have the encoding `BYTE_STREAM_SPLIT`, with zstd. These versions were tried:
@@ -96,7 +97,7 @@ COLUMNS = {
 }
 EXPORTED = "`ape export RUN --out DIR` writes a folder, and [`ape_cli.load`](python/load.md) reads it:"
 PACKED = """
-`ape runs --pack FILE.parquet` writes a Parquet file with a row for each file of each run, sorted by path:
+`ape runs --pack FILE.parquet` writes a Parquet file with a row for each of these files of finished runs, sorted by path:
 
 | column | type | content |
 | --- | --- | --- |

@@ -1,7 +1,7 @@
 r"""Boxcar: keys within reach score 1, all others 0.
 
 Source: Notes on Attention and Positional Encodings, section 2.7: $a(q, k) = 1$ if $|q - k| \le 1$, else 0. A step has
-no gradient, so the projections to queries and keys stay as initialised, while values and everything else learn. This is
+no gradient, so the projections to queries and keys learn nothing, while values and everything else learn. This is
 a control: it shows how much a model can make of chance similarities.
 
 Deviation: the unit is $2\sqrt{K}$. With a unit of 1, distances at initialisation, about $\sqrt{2K}$, would lie outside

@@ -44,7 +44,7 @@ class Clustered(AttentionType):
         "iterations": "Number of k-means iterations.",
     }
     about = "dot, of clusters of queries; only in the encoder"
-    cost = "C N K products instead of M N K, and (C + iterations C) M K differences for clustering"
+    cost = "C N K products instead of M N K, and (2 + iterations) C M K differences for clustering"
     source = "Vyas et al. 2020, arXiv:2007.04825, section 3.2"
 
     def __init__(self, clusters: int = 16, iterations: int = 5) -> None:

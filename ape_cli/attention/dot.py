@@ -3,11 +3,11 @@ r"""Dot: the scaled dot product and a softmax over keys.
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1. Logits are
 $(q k) / \sqrt{K}$, times decay, plus bias, plus mask. A scheme may replace $(q k) / \sqrt{K}$ by its own scores.
 
-`backend` selects the PyTorch operations that compute them. If a score has more terms than the product, long sequences
-are computed in blocks of queries, so that the $M N$ scores and biases are never all in memory. Each query has its own
-softmax, so blocks are independent. A block of a decoder uses only the keys up to its last query. The backward pass
-recomputes the scores of a block from queries and keys (Rabe & Staats 2021, arXiv:2112.05682, which cuts the keys as
-well; a CPU's cache holds all of them).
+`backend` selects the PyTorch operations that compute them. If a score has more terms than the product, a CPU computes
+long sequences in blocks of queries, so that of the $M N$ scores, biases and decays only the decays, which all heads
+share, are ever all in memory. Each query has its own softmax, so blocks are independent. A block of a decoder uses only
+the keys up to its last query. The backward pass recomputes the scores of a block from queries and keys (Rabe & Staats
+2021, arXiv:2112.05682, which cuts the keys as well; a CPU's cache holds all of them).
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """

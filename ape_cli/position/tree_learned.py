@@ -10,7 +10,7 @@ The encoding is applied once, at the input of the encoder and of the decoder, wh
 unchanged. SOS is read as the root. At the start, the vectors are as long as sinusoidal ones, $\sqrt{D/2}$.
 
 A vector is trained only if its node occurs in the training data. If few trees are deep, most vectors of the last
-levels keep their initial values.
+levels stay random.
 
 Shapes: B batch, N tokens, D channels of the model.
 """

@@ -1,7 +1,7 @@
 """The palette of figures: the look of each row of the tables, the style of all figures, and their legends.
 
-A built-in scheme has its own colour and mark (`LOOKS`), in every figure. Other schemes, such as a user's own, get the
-next colours that no built-in scheme of the figure has. So all schemes of a figure differ in colour, unless there are
+A scheme of `LOOKS` has its own colour and mark in every figure. Other schemes, such as `xpos` or a user's own, get the
+next colours that no scheme of the figure has. So all schemes of a figure differ in colour, unless there are
 more schemes than colours. A variant (`rope (decay=0.98)`) has the colour of its scheme, and the next free mark and
 dashes. No two rows of a figure share both mark and dashes.
 

@@ -8,8 +8,9 @@ are all close to 100%. Below the smallest error it is linear, down to an error o
 perplexities is logarithmic too, and begins at 1.
 
 Line plots show scores by size and learning curves. Each column of the tables has a panel. A band reaches from the
-smallest to the largest score over seeds. Above a panel of scores by size are the numbers of test rows and target tokens
-behind each point. Shapes: N scores, or points of a line, x ascending.
+smallest to the largest score over seeds, or over their 95% interval where x is a multiple of the training size. Above a
+panel of scores by size are the numbers of test rows and target tokens behind each point. Shapes: N scores, or points of
+a line, x ascending.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Config(BaseModel):
     )
     steps: int | None = Field(None, gt=0, le=10**12, description="Number of optimiser steps, instead of epochs.")
     batch_size: int = Field(gt=0, le=1_000_000, description="Number of rows per batch.")
-    lr_initial: float = Field(1e-7, ge=0, description="Learning rate at the first step.")
+    lr_initial: float = Field(1e-7, ge=0, description="Learning rate at the first step of the warm-up.")
     lr_peak: float = Field(gt=0, description="Learning rate after the warm-up.")
     lr_final: float = Field(1e-9, ge=0, description="Learning rate at the last step.")
     warmup: float = Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")

@@ -37,6 +37,7 @@ _PARQUET = ".parquet"
 _WILD = frozenset("*?[")
 _FILE_BYTES = 256 * 2**20  # the most that a file may have
 _COLUMN_BYTES = 2**30  # the most that a row group of a Parquet file, and all of its texts, may have
+_MOST_FILES = 40_000  # of a source: the manifest lists them
 _MOST_TREES, _MOST_NODES = 1_000_000, 20_000_000  # of a source
 _MOST_LEVELS = 1_000  # nodes from the root of a tree to a leaf
 
@@ -125,6 +126,9 @@ def _plan(listing: TreeFiles, name: str | None, in_parquet: bool) -> dict[str, s
     if not plan:
         what = f"no file of the format {name}" if name else "no file of a known format"
         raise DataError(what, got=listing.counts(), fix="name a file, or choose the format with `format`")
+    if len(plan) > _MOST_FILES:
+        fix = "take a part of them, or write the texts into a Parquet file (`column`)"
+        raise DataError("too many files", got=f"{len(plan):,}", allowed=f"{_MOST_FILES:,}", fix=fix)
     counts = Counter(plan.values())
     if len(counts) > 1 and name is None:
         got = ", ".join(f"{format_name}: {count:,}" for format_name, count in sorted(counts.items()))

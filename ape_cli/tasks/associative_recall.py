@@ -56,7 +56,7 @@ class AssociativeRecall(Sized):
 
     The size of a source is $P$.
 
-    Raises `UsageError` if an option is out of range, or if blanks are requested without a `length`.
+    Raises `UsageError` if an option is out of range, or if gaps are described without a `length`.
 
     >>> task = AssociativeRecall(pairs=3, queries=2, keys=6, values=6)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -111,11 +111,10 @@ class AssociativeRecall(Sized):
         if self.length and (self.length < need or self.length % 2):
             allowed = f"an even number from {need}, so that each pair and each query has two tokens; or 0"
             raise UsageError("bad length", got=self.length, allowed=allowed, fix="choose a longer one, or fewer pairs")
-        if self.filler == "blank" and not self.length:
-            fix = "choose a `length`, or leave `filler` out"
-            raise UsageError(
-                "nothing to fill", got="filler=blank and length=0", allowed="blanks with a length", fix=fix
-            )
+        given = [name for name in ("filler", "gap_power") if getattr(self, name) != getattr(AssociativeRecall, name)]
+        if given and not self.length:
+            what, fix = f"`{given[0]}` needs gaps to fill", f"choose a `length`, or leave `{given[0]}` out"
+            raise UsageError(what, got=f"{given[0]}={getattr(self, given[0])} and length=0", fix=fix)
 
     def draw(self, key: U64) -> Source:
         """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q or L tokens each"""

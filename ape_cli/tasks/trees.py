@@ -192,6 +192,9 @@ class UserTrees(TreeOptions, FixedRows[TreeRows]):
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")
+        if "min_count" in options and options.get("labels") == "anonymous":
+            got = f"`min_count={options['min_count']}`"
+            raise UsageError("anonymous labels have no counts", got=got, fix="leave it out")
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

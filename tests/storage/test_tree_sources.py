@@ -166,6 +166,7 @@ def test_only_files_that_are_read_decide_what_documents_are(tmp_path: Path) -> N
 def test_limits_of_a_source_and_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = put(tmp_path, a_json="[1]", b_json="[2]", c_json="[3, 4, 5, 6]")
     limits = [
+        (tree_sources, "_MOST_FILES", 2, "too many files"),
         (tree_sources, "_MOST_TREES", 2, "too many trees"),
         (tree_sources, "_MOST_NODES", 8, "too many trees"),
         (tree_sources, "_MOST_LEVELS", 1, "too deep"),

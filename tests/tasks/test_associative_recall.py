@@ -11,6 +11,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core import rng
+from ape_cli.core.errors import UsageError
 from ape_cli.storage import sequence_rows
 from ape_cli.tasks.associative_recall import distinct
 from tests.tasks.contract import check_uniform, in_splits, rows
@@ -91,6 +92,12 @@ def test_gaps_follow_the_power_law() -> None:
         counts = np.array([slots[i] for i in range(1, 9)])
         assert counts.sum() == 4_000
         assert ((counts - expected) ** 2 / expected).sum() < 30  # 7 degrees of freedom: p = 1e-4
+
+
+@pytest.mark.parametrize("option", [{"filler": "blank"}, {"gap_power": 0.5}])
+def test_gaps_need_a_length(option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="needs gaps to fill"):
+        tasks.make("associative-recall", **option)
 
 
 @pytest.mark.parametrize(("count", "bound"), [(2, 4), (3, 3), (1, 6), (4, 5)])

@@ -267,6 +267,7 @@ def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Pat
         ({"binarise": False}, "stored in one form"),
         ({"task": "mask", "mask_rate": 1.0}, "bad mask_rate"),
         ({"mask_rate": 0.2}, "`mask_rate` applies only to `task=mask`"),
+        ({"labels": "anonymous", "min_count": 2}, "anonymous labels have no counts"),
         ({"task": "convert", "order": "depth", "source_order": "depth"}, "two different orders"),
     ],
 )

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ape_cli import tasks
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.core.numbers import span, spans, without_gaps
 from ape_cli.reports import aggregation, plots
@@ -142,8 +143,8 @@ def seen_by(registry: Registry, values: pl.DataFrame, trained: Mapping[str, Data
 def seen(trained: DatasetRecord) -> Seen | None:
     """The sizes in a training split.
 
-    Unless they are listed, the rows are drawn again. None if that takes too long, or if the task is not known here or
-    lacks a file that it reads.
+    Unless they are listed, the rows are drawn again. None if that takes too long, or if the task is not known here, is
+    a user's own that has changed, or lacks a file that it reads.
     """
     rows, listed = trained.rows["train"], trained.parameters.get("sizes")
     if listed and not trained.parameters.get("binarise"):
@@ -151,6 +152,8 @@ def seen(trained: DatasetRecord) -> Seen | None:
     if not 0 < rows <= _MOST_DRAWN:
         return None
     try:
+        if trained.code not in (None, plugins.digest(tasks.load(trained.task))):
+            return None
         task = tasks.recorded(trained.task, trained.order, trained.parameters)
         blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
         drawn = [task.row_sizes(rows=block, split="train", seed=trained.seed) for block in blocks]

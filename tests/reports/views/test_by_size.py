@@ -181,8 +181,9 @@ def test_what_training_saw_is_what_its_split_holds(
     data = write(tmp_path, task, order, **options)
     plan = data.manifest.plan
     held = data.split("train").table()["size"].to_numpy()
-    trained = SimpleNamespace(task=task, order=order, parameters=plan.parameters, seed=plan.seed, rows=plan.rows)
-    assert by_size.seen(trained) == by_size.Seen(held.min(), held.max())
+    about = {"task": task, "order": order, "parameters": plan.parameters, "seed": plan.seed, "rows": plan.rows}
+    assert by_size.seen(SimpleNamespace(**about, code=None)) == by_size.Seen(held.min(), held.max())
+    assert by_size.seen(SimpleNamespace(**about, code="0" * 64)) is None  # other code has drawn them
 
 
 def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> None:
