@@ -35,10 +35,7 @@ _AGAIN = "fetch it again"
 _AT_ONCE = 64  # encoded images that are in memory at once
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
 _MOST_BYTES = 8 * 2**20  # of an encoded image
-_MOST_PIXELS = 2**25  # of an image, and of a tile of a TIFF
-_MOST_SCANS = 50  # passes over a progressive JPEG; usual ones have 10
-_SCAN = b"\xff\xda"  # begins a scan; in its data, a zero follows each 255
-_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of a TIFF
+_MOST_PIXELS = 2**25  # of an image
 _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
 
@@ -207,11 +204,9 @@ class Canvas:
             if len(encoded) > _MOST_BYTES:
                 raise ValueError(f"more than {_MOST_BYTES:,} bytes")
             with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
-                gray, size, tags = image.mode in _GRAY, image.height * image.width, getattr(image, "tag_v2", {})
-                tile = tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0)
+                gray, size = image.mode in _GRAY, image.height * image.width
                 problems = {
-                    f"more than {_MOST_PIXELS:,} pixels": max(size, tile) > _MOST_PIXELS,
-                    f"more than {_MOST_SCANS} scans": image.format == "JPEG" and encoded.count(_SCAN) > _MOST_SCANS,
+                    f"more than {_MOST_PIXELS:,} pixels": size > _MOST_PIXELS,
                     "transparency": image.has_transparency_data,
                     f"mode {image.mode}": image.mode not in (*_GRAY, *_COLOUR),
                     "several frames": getattr(image, "is_animated", False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -169,23 +168,7 @@ def moving() -> bytes:
     )
 
 
-def scans(number: int) -> bytes:
-    """A progressive JPEG whose last scan is repeated. Each scan decodes the whole image again."""
-    whole = formats.encoded(GRAY[0], "JPEG", progressive=True)
-    last = whole.rindex(b"\xff\xda")
-    return whole[:last] + whole[last:-2] * (number - whole.count(b"\xff\xda") + 1) + whole[-2:]
-
-
-def tiled(side: int) -> bytes:
-    """A gray TIFF of 6 x 4 pixels in one tile, without its data. Fields: tag, type (32 bits), count and value."""
-    fields = {256: 6, 257: 4, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: 0}
-    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in fields.items())
-    return struct.pack("<2sHIH", b"II", 42, 8, len(fields)) + entries + bytes(4)
-
-
 ODD = {
-    "many scans": (scans(51), "more than 50 scans"),
-    "a large tile": (tiled(8192), "more than 33,554,432 pixels"),
     "transparent": (formats.encoded(Image.new("RGBA", (6, 4))), r"cannot be used\n.*transparency \(row 1 of"),
     "16 bits": (formats.encoded(Image.new("I;16", (6, 4))), r"cannot be used\n.*mode I;16 \(row 1 of"),
     "moving": (moving(), "several frames"),
@@ -199,7 +182,6 @@ ODD = {
 def test_images_that_are_refused(tmp_path: Path, which: str) -> None:
     image, told = ODD[which]
     fails(one(tmp_path, [formats.encoded(RGB[0]), image], {"label": [0, 1]}), told)
-    assert open_source(one(tmp_path, [scans(50)], {"label": [0]})).classes == ["0"]
 
 
 def test_images_are_turned_as_their_camera_says(tmp_path: Path) -> None:
