@@ -97,7 +97,7 @@ COLUMNS = {
 }
 EXPORTED = "`ape export RUN --out DIR` writes a folder, and [`ape_cli.load`](python/load.md) reads it:"
 PACKED = """
-`ape runs --pack FILE.parquet` writes a Parquet file with a row for each of these files of finished runs, sorted by path:
+`ape runs --pack FILE.parquet` writes a Parquet file with a row for each of these files of finished runs, by path:
 
 | column | type | content |
 | --- | --- | --- |
