@@ -137,7 +137,9 @@ def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     attention = running.model.decoder[0].cross_attention.dropout
     assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
     other = factory.build(wanted.model_copy(update={"seed": 4}), words.structure, words.ids)
-    assert not torch.equal(other.embedding, running.model.embedding)
+    pairs = zip(other.named_parameters(), running.model.parameters(), strict=True)
+    alike = [name for (name, weight), of_other_seed in pairs if torch.equal(weight, of_other_seed)]
+    assert [name for name in alike if "norm" not in name and not name.endswith("bias")] == []  # also the scheme's
 
 
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
@@ -155,6 +157,38 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
         running.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
     for a, b in zip(*gradients, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_labels_are_smoothed_and_padding_is_not_counted(words: Dataset) -> None:
+    """The loss of a step takes a tenth of each label's probability from it, and spreads it evenly over all ids."""
+    running = Trainer(experiment.of(tiny("rope", words, dropout=0, label_smoothing=0.1), words), None, Execution(CPU))
+    batch = next(words.split("train").batches(8))
+    assert not batch.label_mask.all()
+    logs, there = running.model(*batch.inputs).detach().log_softmax(-1), batch.label_mask
+    right = logs.gather(2, batch.labels[..., None]).squeeze(2)
+    expected = -(0.9 * right + 0.1 * logs.mean(-1))[there].sum()
+    correct = (logs.argmax(-1) == batch.labels)[there].sum()
+    total, counted = running.update(batch, int(there.sum()))
+    assert float(total) == pytest.approx(float(expected), rel=1e-5)
+    assert int(counted) == int(correct)
+
+
+def test_each_line_of_the_history_is_of_the_steps_since_the_one_before(words: Dataset) -> None:
+    store, steps = Memory(), list[tuple[float, int, int]]()
+    running = Trainer(experiment.of(tiny("none", words, validate_every_steps=7), words), store, Execution(CPU))
+    update = running.update
+
+    def recorded(batch: Any, labels: Any) -> Any:
+        nats, correct = update(batch, labels)
+        steps.append((float(nats), int(correct), labels))
+        return nats, correct
+
+    running.update = recorded  # type: ignore[method-assign]
+    running.run()
+    for line, some in zip(store.history, (steps[:7], steps[7:14], steps[14:]), strict=True):
+        nats, correct, labels = map(sum, zip(*some, strict=True))
+        assert line["loss"] == pytest.approx(nats / labels)
+        assert line["token_accuracy"] == correct / labels
 
 
 # The best checkpoint
