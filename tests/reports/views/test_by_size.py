@@ -123,6 +123,12 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
+def test_a_point_of_a_plot_is_in_the_middle_of_its_bin(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"a": dict.fromkeys(range(10, 50), (1, 2))})
+    (panel,) = by_size.panels(all_differ(read(tmp_path)))
+    assert panel.lines["x"].to_list() == [12, 17, 22, 27, 32, 37, 42, 47]  # 10-14, 15-19 and so on
+
+
 def test_exact_match_is_over_rows(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (10, 20)}, "b": {5: (0, 30)}})
     for name, rows in (("a", 10), ("b", 30)):
