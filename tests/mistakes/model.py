@@ -171,6 +171,26 @@ no dropout on the tokens of images
   Classifier.read  training/test_image_runs.py::test_each_rate_reaches_the_layers
   - self.dropout(self.scheme.embed(tokens, context))
   + self.scheme.embed(tokens, context)
+dropout that is the same for all seeds
+  Trainer._restored  training/test_trainer.py::test_every_field_reaches_what_it_is_for
+  - torch.manual_seed(group.seed(config.seed))
+  + torch.manual_seed(0)
+dropout everywhere although it is asked for on branches alone
+  _of_sequences  models/test_factory.py::test_settings_of_layers_reach_the_model
+  - config.dropout_places == "branches"
+  + False
+as many layers in the encoder as the decoder should have
+  _of_sequences  models/test_factory.py::test_settings_of_layers_reach_the_model
+  - Transformer(encoder_layers=encoder, decoder_layers=decoder, **more)
+  + Transformer(encoder_layers=decoder, decoder_layers=encoder, **more)
+the widths of a decoder-only model from the last layer on
+  _of_sequences  models/test_factory.py::test_settings_of_layers_reach_the_model
+  - config.feed_forward_widths
+  + config.feed_forward_widths[::-1]
+a decoder-only model without dropout
+  _of_any_model  models/test_decoder.py::test_a_configuration_decides_the_model
+  - config.dropout
+  + 0.0 if config.decoder_only else config.dropout
 weights of a scheme that are the same for all seeds
   _of_any_model  training/test_trainer.py::test_every_field_reaches_what_it_is_for
   - make_scheme(config, read, generator)

@@ -273,4 +273,28 @@ a bin of sizes drawn at its smallest size
   panels  reports/views/test_by_size.py::test_a_point_of_a_plot_is_in_the_middle_of_its_bin
   - (pl.col("first") + pl.col("last")) / 2
   + pl.col("first")
+published numbers beside validation scores
+  beside  reports/published/test_published.py::test_a_number_stands_beside_test_scores_on_the_training_data_alone
+  - (line["decode"], line["split"], line["fingerprint"]) == ("teacher", "test", line["trained_fingerprint"])
+  + (line["decode"], line["fingerprint"]) == ("teacher", line["trained_fingerprint"])
+published numbers beside scores on other data than those of training
+  beside  reports/published/test_published.py::test_a_number_stands_beside_test_scores_on_the_training_data_alone
+  - (line["decode"], line["split"], line["fingerprint"]) == ("teacher", "test", line["trained_fingerprint"])
+  + (line["decode"], line["split"]) == ("teacher", "test")
+operators of rows that are for tests at other sizes
+  read_parts  reports/views/test_by_operator.py::test_orders_presets_and_evaluated_data_stand_apart
+  - ~pl.col("test_only") if part == "op" else pl.lit(True)
+  + pl.lit(True)
+baselines of the test split stored with the scores on another one
+  _baselines  evaluation/test_count_baselines.py::test_training_and_evaluation_count_once
+  - {"baselines": count_baselines(data, split).counted}
+  + {"baselines": count_baselines(data, "test").counted}
+sizes beyond training drawn as they are, on an axis of multiples
+  Generalisation.plot  reports/views/test_generalisation.py::test_two_seeds_have_no_band
+  - x="multiple"
+  + x="size"
+test rows counted behind the validation scores of a history
+  lines  reports/views/test_by_epoch.py::test_the_paper_s_size_is_all_of_its_images
+  - data.rows[split]
+  + data.rows["test"]
 """)

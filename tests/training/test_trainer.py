@@ -128,6 +128,7 @@ def test_complex_weights_are_trained(words: Dataset) -> None:
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
     running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))
+    assert torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(wanted.seed).get_state())  # for dropout
     (group,) = running.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3

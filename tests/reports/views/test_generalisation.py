@@ -12,6 +12,7 @@ from ape_cli.reports import stats
 from ape_cli.reports.palette import looks
 from ape_cli.reports.views import Options, generalisation
 from tests.conftest import registry_of
+from tests.figures import drawn as drawn_in
 from tests.figures import words
 from tests.reports.views.test_by_size import put
 
@@ -72,7 +73,9 @@ def test_two_seeds_have_no_band(tmp_path: Path) -> None:
         plot = VIEW.plot(VIEW.read(registry_of(tmp_path / str(seeds)), Options()), Options())
         assert plot is not None
         assert plot.draw is not None
-        legend = words(plot.draw("score", looks(plot.rows)))
+        figure = plot.draw("score", looks(plot.rows))
+        assert drawn_in(figure.axes[0])["rope"].get_xdata().tolist() == [1.0, 2.0]  # multiples of length 5
+        legend = words(figure)
         assert ("95% interval over seeds" in legend) == drawn
         assert "95% interval over inputs" in legend
 
