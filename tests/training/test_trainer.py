@@ -209,6 +209,7 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     assert result.best_accuracy == max(accuracies)
     model = factory.build(tiny("rope", words), words.structure, words.ids)
     model.load_state_dict(store.model)
+    assert result.parameters == sum(value.numel() for value in store.model.values())
     again = metrics.teacher_forced(model, words.split("validation").batches(16), CPU, "fp32")
     assert again.token_accuracy == result.best_accuracy
 

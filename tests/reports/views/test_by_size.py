@@ -123,6 +123,15 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
+def test_a_table_of_some_of_the_runs_says_how_many(tmp_path: Path) -> None:
+    """Runs are counted over all schemes of a column."""
+    put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}}, 1)
+    for scheme, seed in (("rope", 2), ("alibi", 1)):
+        put(tmp_path, scheme, {"a": {5: (1, 2)}}, seed)
+    notes = [note for table in VIEW.tables(all_differ(read(tmp_path))) for note in table.notes]
+    assert [note for note in notes if "runs" in note] == ["Evaluated: 1 of 3 runs."]
+
+
 def test_a_point_of_a_plot_is_in_the_middle_of_its_bin(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"a": dict.fromkeys(range(10, 50), (1, 2))})
     (panel,) = by_size.panels(all_differ(read(tmp_path)))
