@@ -297,4 +297,8 @@ test rows counted behind the validation scores of a history
   lines  reports/views/test_by_epoch.py::test_the_paper_s_size_is_all_of_its_images
   - data.rows[split]
   + data.rows["test"]
+chance on one of several datasets for that on all of them
+  pool  reports/views/test_by_size.py::test_chance_is_a_ratio_of_sums_too
+  - (chance * weight).sum() / weight.sum()
+  + chance.min()
 """)

@@ -123,6 +123,17 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
+def test_chance_is_a_ratio_of_sums_too(tmp_path: Path) -> None:
+    """20 of 40 and 12 of 120 tokens. It is not known if it is not known for all of them."""
+    folder = put(tmp_path, "rope", {"a": {5: (20, 40)}, "b": {5: (60, 120)}}, chances={5: 0.5})
+    evaluation = json.loads(path_of(folder, "b").read_text())
+    (line,) = evaluation["by_size"]
+    del line["chance"]
+    for more, expected in (({"chance": {"token_accuracy": 0.1, "exact_match": 0.05}}, 0.2), ({}, None)):
+        put_evaluation(folder, evaluation | {"by_size": [line | more]})
+        assert by_size.pool(all_differ(read(tmp_path)))["chance"].to_list() == [pytest.approx(expected)]
+
+
 def test_a_table_of_some_of_the_runs_says_how_many(tmp_path: Path) -> None:
     """Runs are counted over all schemes of a column."""
     put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}}, 1)
