@@ -180,18 +180,20 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     """Aggregate scores for each `CELL` of each `column`, as a ratio of sums for each run, and then over seeds.
 
     Besides the columns of `aggregation.over_seeds`, the result has `least` and `most`, the smallest and the largest
-    score over seeds, the sum of `weight`, `rows` and `tokens` as this module counts them, whether they count `distinct`
-    rows, the interval `OVER_ROWS`, and the columns `names`, which may differ within one line.
+    score over seeds, `chance`, which is a ratio of sums too, the sum of `weight`, `rows` and `tokens` as this module
+    counts them, whether they count `distinct` rows, the interval `OVER_ROWS`, and the columns `names`, which may differ
+    within one line.
     """
-    value, weight, score = pl.col("value"), pl.col("weight"), pl.col("score")
+    value, weight, score, chance = pl.col("value"), pl.col("weight"), pl.col("score"), pl.col("chance")
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
         (value * weight).sum() / weight.sum(),
         pl.col("weight", *COUNTS).sum(),
         pl.col("distinct").all(),
         pl.col(*names).min(),
+        chance=pl.when(chance.is_not_null().all()).then((chance * weight).sum() / weight.sum()),
     )
     more = [pl.col(*names).min(), weight.sum(), pl.col(*COUNTS, "distinct").first()]
-    more += [score.min().alias("least"), score.max().alias("most")]
+    more += [score.min().alias("least"), score.max().alias("most"), chance.min()]
     pooled = over_seeds(by_run, column, more)
     shares = pooled.select(pl.col("metric") == "exact_match", "mean", "rows").iter_rows()
     ends = [stats.wilson(mean, rows) if is_share else (None, None) for is_share, mean, rows in shares]

@@ -148,4 +148,58 @@ the content of earlier tokens forgotten when a token is added
   KVCache.extended  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
   - torch.cat([before, after], dim=dim)
   + torch.cat([before, after], dim=dim) if dim == 2 else after
+label smoothing that does not reach the loss
+  Trainer.update  training/test_trainer.py::test_labels_are_smoothed_and_padding_is_not_counted
+  - self.config.label_smoothing
+  + 0.0
+padding that is predicted at padding counted as right in training
+  Trainer.update  training/test_trainer.py::test_labels_are_smoothed_and_padding_is_not_counted
+  - (scores.detach().argmax(-1) == there.labels) & there.label_mask
+  + scores.detach().argmax(-1) == there.labels
+a training loss since the start of the run instead of since the last validation
+  Trainer._validate  training/test_trainer.py::test_each_line_of_the_history_is_of_the_steps_since_the_one_before
+  - progress.nats, progress.correct, progress.labels = 0.0, 0, 0
+stochastic depth that does not reach its rate in the last layer
+  Classifier.__init__  training/test_image_runs.py::test_each_rate_reaches_the_layers
+  - max(1, layers - 1)
+  + layers
+the dropout of branches on the attention weights of images
+  Classifier.__init__  training/test_image_runs.py::test_each_rate_reaches_the_layers
+  - attention_dropout=attention_dropout
+  + attention_dropout=dropout
+no dropout on the tokens of images
+  Classifier.read  training/test_image_runs.py::test_each_rate_reaches_the_layers
+  - self.dropout(self.scheme.embed(tokens, context))
+  + self.scheme.embed(tokens, context)
+dropout that is the same for all seeds
+  Trainer._restored  training/test_trainer.py::test_every_field_reaches_what_it_is_for
+  - torch.manual_seed(group.seed(config.seed))
+  + torch.manual_seed(0)
+dropout everywhere although it is asked for on branches alone
+  _of_sequences  models/test_factory.py::test_settings_of_layers_reach_the_model
+  - config.dropout_places == "branches"
+  + False
+as many layers in the encoder as the decoder should have
+  _of_sequences  models/test_factory.py::test_settings_of_layers_reach_the_model
+  - Transformer(encoder_layers=encoder, decoder_layers=decoder, **more)
+  + Transformer(encoder_layers=decoder, decoder_layers=encoder, **more)
+the widths of a decoder-only model from the last layer on
+  _of_sequences  models/test_factory.py::test_settings_of_layers_reach_the_model
+  - config.feed_forward_widths
+  + config.feed_forward_widths[::-1]
+a decoder-only model without dropout
+  _of_any_model  models/test_decoder.py::test_a_configuration_decides_the_model
+  - config.dropout
+  + 0.0 if config.decoder_only else config.dropout
+weights of a scheme that are the same for all seeds
+  _of_any_model  training/test_trainer.py::test_every_field_reaches_what_it_is_for
+  - make_scheme(config, read, generator)
+  + make_scheme(config, read, torch.Generator().manual_seed(0))
+linear layers that start from a normal distribution
+  initialise  models/test_transformer.py::test_weights_start_as_documented
+  - nn.init.xavier_uniform_(module.weight, generator=generator)
+  + nn.init.xavier_normal_(module.weight, generator=generator)
+linear layers that start from torch's own distribution
+  initialise  models/test_transformer.py::test_weights_start_as_documented
+  - nn.init.xavier_uniform_(module.weight, generator=generator)
 """)

@@ -245,4 +245,64 @@ unseen sizes of one table counted in another
   over_unseen  reports/views/test_unseen.py::test_each_table_of_a_column_has_its_own_sizes_and_chance
   - [*column, *CELL, "column"]
   + [*column, *CELL]
+the loss of another validation than that of the weights that were kept
+  validation  runs/test_tuning.py::test_the_scores_of_a_run_are_those_of_the_weights_that_it_kept
+  - kept[0]["validation_loss"]
+  + min(row["validation_loss"] for row in run.history_table().to_pylist())
+stored validation scores counted beside an evaluation of the same weights on the same data
+  evaluated  reports/test_best_by.py::test_an_evaluation_takes_the_place_of_stored_scores_on_its_own_data_alone
+  - own not in {(evaluation["fingerprint"], evaluation["split"], evaluation["decode"]) for evaluation in evaluations}
+  + True
+stored validation scores replaced by those on other data
+  evaluated  reports/test_best_by.py::test_an_evaluation_takes_the_place_of_stored_scores_on_its_own_data_alone
+  - own not in {(evaluation["fingerprint"], evaluation["split"], evaluation["decode"]) for evaluation in evaluations}
+  + split not in {evaluation["split"] for evaluation in evaluations}
+the rule with the best token accuracy shown for every metric
+  beside  reports/test_baselines.py::test_chance_and_the_best_rule
+  - max(rules, key=lambda rule: rule[1], default=(None, None))
+  + max(rules, key=lambda rule: by_name[rule[0]]["token_accuracy"], default=(None, None))
+a size with just enough rows left out
+  _beyond  reports/views/test_generalisation.py::test_two_numbers_by_hand
+  - pl.col("rows") >= FEW
+  + pl.col("rows") > FEW
+verdicts on data of other sizes than those of the preset
+  _evidence  reports/views/test_verdicts.py::test_values_by_hand
+  - has_preset_data(of["preset"], record.dataset) or not source.presets
+  + True
+verdicts on the data that the fewest runs have
+  _evidence  reports/views/test_verdicts.py::test_a_source_of_one_s_own_needs_no_file_of_verdicts
+  - -len(of_rank[rank])
+  + len(of_rank[rank])
+a bin of sizes drawn at its smallest size
+  panels  reports/views/test_by_size.py::test_a_point_of_a_plot_is_in_the_middle_of_its_bin
+  - (pl.col("first") + pl.col("last")) / 2
+  + pl.col("first")
+published numbers beside validation scores
+  beside  reports/published/test_published.py::test_a_number_stands_beside_test_scores_on_the_training_data_alone
+  - (line["decode"], line["split"], line["fingerprint"]) == ("teacher", "test", line["trained_fingerprint"])
+  + (line["decode"], line["fingerprint"]) == ("teacher", line["trained_fingerprint"])
+published numbers beside scores on other data than those of training
+  beside  reports/published/test_published.py::test_a_number_stands_beside_test_scores_on_the_training_data_alone
+  - (line["decode"], line["split"], line["fingerprint"]) == ("teacher", "test", line["trained_fingerprint"])
+  + (line["decode"], line["split"]) == ("teacher", "test")
+operators of rows that are for tests at other sizes
+  read_parts  reports/views/test_by_operator.py::test_orders_presets_and_evaluated_data_stand_apart
+  - ~pl.col("test_only") if part == "op" else pl.lit(True)
+  + pl.lit(True)
+baselines of the test split stored with the scores on another one
+  _baselines  evaluation/test_count_baselines.py::test_training_and_evaluation_count_once
+  - {"baselines": count_baselines(data, split).counted}
+  + {"baselines": count_baselines(data, "test").counted}
+sizes beyond training drawn as they are, on an axis of multiples
+  Generalisation.plot  reports/views/test_generalisation.py::test_two_seeds_have_no_band
+  - x="multiple"
+  + x="size"
+test rows counted behind the validation scores of a history
+  lines  reports/views/test_by_epoch.py::test_the_paper_s_size_is_all_of_its_images
+  - data.rows[split]
+  + data.rows["test"]
+chance on one of several datasets for that on all of them
+  pool  reports/views/test_by_size.py::test_chance_is_a_ratio_of_sums_too
+  - (chance * weight).sum() / weight.sum()
+  + chance.min()
 """)

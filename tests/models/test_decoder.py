@@ -162,12 +162,14 @@ def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
             scheme=scheme,
             structure=structure,
             model="decoder",
-            set={"encoder_layers": 1, "decoder_layers": 2},
+            set={"encoder_layers": 1, "decoder_layers": 2, "dropout": 0.25},
         ).config("sequence")
         made = factory.of_experiment(experiment.of(chosen, data))
         assert isinstance(made, DecoderOnly)
         assert len(made.decoder) == 3
+        assert made.dropout.p == made.decoder[2].dropout.p == made.decoder[2].ff.dropout == 0.25
         assert (made.sides is not None) == sides
+        assert made.sides is None or 0.7 < float(made.sides.detach().std()) < 1.3  # as large as scaled embeddings
     with pytest.raises(UsageError, match="bad value of model"):
         ExperimentSpec(preset="tiny", scheme="rope", model="encoder").config("sequence")
     with pytest.raises(UsageError, match="no target sequence"):

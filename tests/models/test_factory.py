@@ -29,6 +29,22 @@ def grid(axes: int) -> Grid:
     return Grid((Seq(),) * axes)
 
 
+def test_settings_of_layers_reach_the_model() -> None:
+    """Where the stacks differ. A decoder-only model has the blocks of the encoder in its first layers."""
+    settings: dict[str, Any] = {"encoder_layers": 1, "decoder_layers": 2, "d_ff": 24, "d_ff_decoder": 40}
+    settings |= {"positions_scale": 0.5, "dropout": 0.25, "dropout_places": "branches"}
+    for kind, depths in (("encoder-decoder", (1, 2)), ("decoder", (0, 3))):
+        spec = ExperimentSpec(preset="tiny", scheme="sinusoidal", model=kind, set=settings)
+        model: Any = factory.build(spec.config("sequence"), Seq(), ids=9)
+        layers = [*getattr(model, "encoder", []), *model.decoder]
+        assert (len(layers) - len(model.decoder), len(model.decoder)) == depths
+        assert [layer.ff.inner.out_features for layer in layers] == [24, 40, 40]
+        assert [(layer.dropout.p, layer.ff.dropout) for layer in layers] == [(0.25, 0.0)] * 3
+        assert (model.dropout.p, model.positions_scale) == (0.0, 0.5)
+    learned: Any = factory.build(wanted("rope", learned=True), Seq(), ids=9)
+    assert len([*learned.scheme.parameters()]) == 1
+
+
 def test_a_structure_that_is_asked_for_is_read() -> None:
     assert structure_for("sinusoidal", grid(2), grid(2)) == grid(2)
     assert structure_for("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)

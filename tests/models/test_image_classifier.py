@@ -190,6 +190,16 @@ def test_parameters_of_the_paper_s_size() -> None:
     assert sum(p.numel() for p in made.parameters()) == 27 * 256 + 7 * layer + 512 + 257 + 2570
 
 
+def test_weights_start_as_documented() -> None:
+    """Convolutions have the deviation sqrt(2 / inputs) of Kaiming's normal distribution, for ReLU."""
+    made = net("none", TABLE_5)
+    assert float(made.tokeniser.convolution.weight.detach().std()) == pytest.approx((2 / 27) ** 0.5, rel=0.1)
+    for layer in (made.pool, made.head, *(layer.ff.inner for layer in made.encoder)):
+        end = (6 / (layer.in_features + layer.out_features)) ** 0.5
+        assert 0.8 * end < float(layer.weight.detach().abs().max()) <= 1.001 * end
+        assert not layer.bias.any()
+
+
 def test_label_smoothing_by_hand() -> None:
     scores = torch.tensor([[[2.0, 0.0, 1.0]], [[5.0, 1.0, 1.0]]])
     logs = scores[0, 0] - math.log(math.exp(2) + 1 + math.e)

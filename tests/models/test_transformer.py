@@ -30,6 +30,20 @@ def test_parameters_are_those_of_table_4() -> None:
     assert sum(p.numel() for p in net().parameters()) == encoder + decoder + ids * d
 
 
+def test_weights_start_as_documented() -> None:
+    """Xavier's uniform distribution ends at sqrt(6 / (in + out)); its deviation is this end divided by sqrt(3)."""
+    made = net()
+    layers = [layer for stack in (made.encoder, made.decoder) for layer in stack.modules()]
+    linear = [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
+    assert len(linear) == 2 * (4 + 2) + 2 * (8 + 2)
+    for layer in linear:
+        end, weight = (6 / (layer.in_features + layer.out_features)) ** 0.5, layer.weight.detach()
+        assert float(weight.abs().max()) == pytest.approx(end, rel=1e-3)
+        assert float(weight.std()) == pytest.approx(end / 3**0.5, rel=0.02)
+        assert not layer.bias.any()
+    assert float(made.embedding.detach().std()) == pytest.approx(512**-0.5, rel=0.03)
+
+
 @pytest.mark.parametrize("name", ["sinusoidal", "learned", "rope"])
 def test_positions_are_added_with_their_scale(name: str) -> None:
     """Sinusoids have a root mean square of 0.71. With a scale of 0.044 it is that of the authors' ratio, 1 in 32."""

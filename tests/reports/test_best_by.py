@@ -15,7 +15,7 @@ from ape_cli.reports.tables import Cell, captions, rules
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import write_history
-from tests.registered import edit, fingerprint_of, vouch
+from tests.registered import edit, fingerprint_of, put_evaluation, vouch
 from tests.reports.test_aggregation import add
 from tests.reports.views import test_by_size
 
@@ -206,6 +206,16 @@ def test_validation_scores_are_those_that_training_stored(sweep: Path) -> None:
     with pytest.raises(ApeError, match="ape eval --split validation") as error:
         result_of(sweep, split="validation", metric="exact_match")
     assert "training stores only" in str(error.value)
+
+
+def test_an_evaluation_takes_the_place_of_stored_scores_on_its_own_data_alone(tmp_path: Path) -> None:
+    overall = {"token_accuracy": 0.75, "exact_match": 0.5, "rows": 1_000, "tokens": 10_000}
+    for scheme, fingerprint in (("rope", "f" * 64), ("alibi", "a" * 64)):
+        folder = trial(tmp_path, scheme, 1, 0.6, 0.9)
+        evaluation = {"dataset": "data", "fingerprint": fingerprint, "split": "validation", "decode": "teacher"}
+        put_evaluation(folder, evaluation | {"overall": overall})
+    found = lines(tmp_path, split="validation", best_by=None, own=True)
+    assert {line["scheme"]: (line["mean"], line["seeds"]) for line in found} == {"rope": (0.75, 1), "alibi": (0.6, 1)}
 
 
 @pytest.mark.parametrize("best_by", [None, "validation"])

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
-from ape_cli.runs.tuning import ChosenSetting, Validation, choose, mean
+from ape_cli.runs.tuning import ChosenSetting, Validation, choose, mean, validation
 
 V = Validation
 
 
 def best(scores: dict[str, dict[int, Validation]]) -> str:
     return choose(scores).setting
+
+
+def test_the_scores_of_a_run_are_those_of_the_weights_that_it_kept() -> None:
+    """A later validation may have the same accuracy and a lower loss."""
+    rows = [(1, 0.5, 0.9), (2, 0.75, 0.8), (3, 0.75, 0.7)]
+    names = ("step", "validation_token_accuracy", "validation_loss")
+    history = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    run: Any = SimpleNamespace(
+        record=SimpleNamespace(outcome=SimpleNamespace(best_step=2)), history_table=lambda: history
+    )
+    assert validation(run) == V(0.75, 0.8)
 
 
 def test_the_highest_mean_over_seeds_wins() -> None:

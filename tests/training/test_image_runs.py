@@ -175,6 +175,19 @@ def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) 
         next(train.batches(16, augment=("crop",)))
 
 
+def test_each_rate_reaches_the_layers(data: Dataset) -> None:
+    """Stochastic depth grows linearly from none in the first layer to its rate in the last."""
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "stochastic_depth": 0.3}
+    model: Any = factory.of_experiment(experiment.of(wanted(encoder_layers=4, **rates), data))
+    assert [layer.skip for layer in model.encoder] == pytest.approx([0.0, 0.1, 0.2, 0.3])
+    for layer in model.encoder:
+        assert (layer.dropout.p, layer.ff.dropout, layer.self_attention.dropout) == (0.1, 0.1, 0.2)
+        layer.dropout.p = layer.ff.dropout = layer.self_attention.dropout = layer.skip = 0.0
+    assert model.dropout.p == 0.1
+    pixels = next(data.split("train").batches(4)).pixels
+    assert not torch.equal(model(pixels), model(pixels))  # what is left acts on the embedded tokens
+
+
 # The settings that follow from the data
 
 

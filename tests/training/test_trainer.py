@@ -128,6 +128,7 @@ def test_complex_weights_are_trained(words: Dataset) -> None:
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
     running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))
+    assert torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(wanted.seed).get_state())  # for dropout
     (group,) = running.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3
@@ -137,7 +138,9 @@ def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     attention = running.model.decoder[0].cross_attention.dropout
     assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
     other = factory.build(wanted.model_copy(update={"seed": 4}), words.structure, words.ids)
-    assert not torch.equal(other.embedding, running.model.embedding)
+    pairs = zip(other.named_parameters(), running.model.parameters(), strict=True)
+    alike = [name for (name, weight), of_other_seed in pairs if torch.equal(weight, of_other_seed)]
+    assert [name for name in alike if "norm" not in name and not name.endswith("bias")] == []  # also the scheme's
 
 
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
@@ -157,6 +160,38 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
         assert torch.allclose(a, b, atol=1e-5)
 
 
+def test_labels_are_smoothed_and_padding_is_not_counted(words: Dataset) -> None:
+    """The loss of a step takes a tenth of each label's probability from it, and spreads it evenly over all ids."""
+    running = Trainer(experiment.of(tiny("rope", words, dropout=0, label_smoothing=0.1), words), None, Execution(CPU))
+    batch = next(words.split("train").batches(8))
+    assert not batch.label_mask.all()
+    logs, there = running.model(*batch.inputs).detach().log_softmax(-1), batch.label_mask
+    right = logs.gather(2, batch.labels[..., None]).squeeze(2)
+    expected = -(0.9 * right + 0.1 * logs.mean(-1))[there].sum()
+    correct = (logs.argmax(-1) == batch.labels)[there].sum()
+    total, counted = running.update(batch, int(there.sum()))
+    assert float(total) == pytest.approx(float(expected), rel=1e-5)
+    assert int(counted) == int(correct)
+
+
+def test_each_line_of_the_history_is_of_the_steps_since_the_one_before(words: Dataset) -> None:
+    store, steps = Memory(), list[tuple[float, int, int]]()
+    running = Trainer(experiment.of(tiny("none", words, validate_every_steps=7), words), store, Execution(CPU))
+    update = running.update
+
+    def recorded(batch: Any, labels: Any) -> Any:
+        nats, correct = update(batch, labels)
+        steps.append((float(nats), int(correct), labels))
+        return nats, correct
+
+    running.update = recorded  # type: ignore[method-assign]
+    running.run()
+    for line, some in zip(store.history, (steps[:7], steps[7:14], steps[14:]), strict=True):
+        nats, correct, labels = map(sum, zip(*some, strict=True))
+        assert line["loss"] == pytest.approx(nats / labels)
+        assert line["token_accuracy"] == correct / labels
+
+
 # The best checkpoint
 
 
@@ -174,6 +209,7 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     assert result.best_accuracy == max(accuracies)
     model = factory.build(tiny("rope", words), words.structure, words.ids)
     model.load_state_dict(store.model)
+    assert result.parameters == sum(value.numel() for value in store.model.values())
     again = metrics.teacher_forced(model, words.split("validation").batches(16), CPU, "fp32")
     assert again.token_accuracy == result.best_accuracy
 

@@ -202,8 +202,7 @@ def pool(sizes: Sizes, maximum: int | None = None) -> pl.DataFrame:
     schema = {name: values.schema[name] for name in ("place", "size")}
     schema |= {"first": schema["size"], "last": schema["size"], "seen": pl.Boolean()}
     binned = values.join(pl.DataFrame(ends, schema, orient="row"), on=["place", "size"], maintain_order="left")
-    shared = [*DATA, "decode", "split", "table", "on", "only", "evaluated", "runs", "seen", "last"]
-    shared += ["trained_on", "chance"]
+    shared = [*DATA, "decode", "split", "table", "on", "only", "evaluated", "runs", "seen", "last", "trained_on"]
     pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared), sizes.settings)
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from ape_cli.experiment import ExperimentSpec
 from ape_cli.reports import descriptions, published, rendering
 from ape_cli.runs.config import PRESETS
 from tests.conftest import ape
+from tests.registered import put_evaluation
 from tests.reports.test_aggregation import add, lines, tables_of
 
 OWN = """
@@ -208,6 +210,21 @@ def test_a_rounded_mean_is_inside_where_what_it_may_stand_for_is(tmp_path: Path)
     """97.00 may be a rounded 97.004."""
     assert against(tmp_path / "a", (0.97004,) * 2, preset="paper", full_size=True)["paper_in_interval"] is True
     assert against(tmp_path / "b", (0.97006,) * 2, preset="paper", full_size=True)["paper_in_interval"] is False
+
+
+def test_a_number_stands_beside_test_scores_on_the_training_data_alone(tmp_path: Path) -> None:
+    folder = add(tmp_path, "rope", 0.9)
+    (path,) = (folder / "eval").iterdir()
+    usual = json.loads(path.read_text())
+    for changes in ({"split": "validation"}, {"decode": "greedy"}, {"fingerprint": "e" * 64}):
+        put_evaluation(folder, usual | changes)
+    found = {
+        (line["split"], line["decode"], line["fingerprint"][0]): line["paper_mean"]
+        for options in ({}, {"split": "validation"}, {"decode": "greedy"})
+        for line in lines(tmp_path, against="paper", **options)
+    }
+    beside = {("test", "teacher", "f"): pytest.approx(0.97), ("test", "teacher", "e"): None}
+    assert found == beside | {("validation", "teacher", "f"): None, ("test", "greedy", "f"): None}
 
 
 def test_another_size_has_no_difference(tmp_path: Path) -> None:

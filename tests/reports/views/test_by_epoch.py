@@ -227,7 +227,9 @@ def test_beside_the_paper_stands_what_was_chosen_as_theirs(tmp_path: Path) -> No
 def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str, Any], whole: bool) -> None:
     for seed, value in enumerate((0.928, 0.929, 0.930)):
         of_the_paper(tmp_path, "orthogonal-grid", value, seed, **options)
-    line = lines(tmp_path, against="paper").filter(measure=BEST, checkpoint="@150").to_dicts()[0]
+    found, rows = lines(tmp_path, against="paper"), options.get("rows", ALL_IMAGES)
+    assert dict(found.select("split", "rows").rows()) == {split: rows[split] for split in ("validation", "test")}
+    line = found.filter(measure=BEST, checkpoint="@150").to_dicts()[0]
     assert line["paper_size"] is whole
     # half of the interval is 4.302653 × 0.001 / √3 = 0.0025, so 0.9295 is inside
     assert line["paper_in_interval"] is (True if whole else None)

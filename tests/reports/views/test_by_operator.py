@@ -74,10 +74,10 @@ def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
 
 
 def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
-    """Another dataset is not pooled with that of training, and is left out with `own`."""
+    """Another dataset is not pooled with that of training, and is left out with `own`, or if it is for tests alone."""
     one = scored(0.5, 0.5, 0.5, 0.5)
     put(tmp_path, "rope", one)
-    put(tmp_path, "rope", scored(0.1, 0.1, 0.1, 0.1), evaluated="e" * 64)
+    other = put(tmp_path, "rope", scored(0.1, 0.1, 0.1, 0.1), evaluated="e" * 64)
     put(tmp_path, "rope", one, order="depth", fingerprint="d" * 64)
     put(tmp_path, "rope", one, preset="tiny")
     titles = [t.title.split(" by ")[0] for t in VIEW.tables(read(tmp_path))]
@@ -85,6 +85,8 @@ def test_orders_presets_and_evaluated_data_stand_apart(tmp_path: Path) -> None:
     assert set(read(tmp_path).filter(fingerprint="f" * 64)["mean"]) == {0.5}
     own = [t.title.split(" by ")[0] for t in VIEW.tables(read(tmp_path, own=True, preset="small"))]
     assert own == ["tree-ops/breadth", "tree-ops/depth"]
+    edit(other, test_only=True)
+    assert [t.title.split(" by ")[0] for t in VIEW.tables(read(tmp_path))] == [titles[0], *titles[2:]]
 
 
 def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) -> None:

@@ -123,6 +123,32 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
+def test_chance_is_a_ratio_of_sums_too(tmp_path: Path) -> None:
+    """20 of 40 and 12 of 120 tokens. It is not known if it is not known for all of them."""
+    folder = put(tmp_path, "rope", {"a": {5: (20, 40)}, "b": {5: (60, 120)}}, chances={5: 0.5})
+    evaluation = json.loads(path_of(folder, "b").read_text())
+    (line,) = evaluation["by_size"]
+    del line["chance"]
+    for more, expected in (({"chance": {"token_accuracy": 0.1, "exact_match": 0.05}}, 0.2), ({}, None)):
+        put_evaluation(folder, evaluation | {"by_size": [line | more]})
+        assert by_size.pool(all_differ(read(tmp_path)))["chance"].to_list() == [pytest.approx(expected)]
+
+
+def test_a_table_of_some_of_the_runs_says_how_many(tmp_path: Path) -> None:
+    """Runs are counted over all schemes of a column."""
+    put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}}, 1)
+    for scheme, seed in (("rope", 2), ("alibi", 1)):
+        put(tmp_path, scheme, {"a": {5: (1, 2)}}, seed)
+    notes = [note for table in VIEW.tables(all_differ(read(tmp_path))) for note in table.notes]
+    assert [note for note in notes if "runs" in note] == ["Evaluated: 1 of 3 runs."]
+
+
+def test_a_point_of_a_plot_is_in_the_middle_of_its_bin(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"a": dict.fromkeys(range(10, 50), (1, 2))})
+    (panel,) = by_size.panels(all_differ(read(tmp_path)))
+    assert panel.lines["x"].to_list() == [12, 17, 22, 27, 32, 37, 42, 47]  # 10-14, 15-19 and so on
+
+
 def test_exact_match_is_over_rows(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (10, 20)}, "b": {5: (0, 30)}})
     for name, rows in (("a", 10), ("b", 30)):

@@ -12,6 +12,7 @@ from ape_cli.reports import stats
 from ape_cli.reports.palette import looks
 from ape_cli.reports.views import Options, generalisation
 from tests.conftest import registry_of
+from tests.figures import drawn as drawn_in
 from tests.figures import words
 from tests.reports.views.test_by_size import put
 
@@ -26,14 +27,14 @@ def table_of(where: Path) -> dict[str, list[Any]]:
 
 
 def test_two_numbers_by_hand(tmp_path: Path) -> None:
-    """Sizes count once whatever their rows; size 5 is seen, and size 11 has too few rows."""
-    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (38, 40), 10: (100, 400), 11: (0, 29)}}, 1, **DATA)
-    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (36, 40), 10: (0, 400), 11: (29, 29)}}, 2, **DATA)
+    """Sizes count once whatever their rows; size 5 is seen, and size 11 has too few rows: 29, and 30 are enough."""
+    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (30, 30), 10: (100, 400), 11: (0, 29)}}, 1, **DATA)
+    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (27, 30), 10: (0, 400), 11: (29, 29)}}, 2, **DATA)
     mean, up_to = table_of(tmp_path)["rope"]
-    assert dict(mean.by_seed) == {1: pytest.approx((0.95 + 0.25) / 2), 2: pytest.approx((0.9 + 0.0) / 2)}
-    assert mean.mean == pytest.approx((0.6 + 0.45) / 2)
-    assert mean.rows == 440
-    assert up_to == "6 (1.2×)"  # mean over seeds 0.925
+    assert dict(mean.by_seed) == {1: pytest.approx((1.0 + 0.25) / 2), 2: pytest.approx((0.9 + 0.0) / 2)}
+    assert mean.mean == pytest.approx((0.625 + 0.45) / 2)
+    assert mean.rows == 430
+    assert up_to == "6 (1.2×)"  # mean over seeds 0.95
 
 
 def test_the_largest_size_needs_all_smaller_ones(tmp_path: Path) -> None:
@@ -72,7 +73,9 @@ def test_two_seeds_have_no_band(tmp_path: Path) -> None:
         plot = VIEW.plot(VIEW.read(registry_of(tmp_path / str(seeds)), Options()), Options())
         assert plot is not None
         assert plot.draw is not None
-        legend = words(plot.draw("score", looks(plot.rows)))
+        figure = plot.draw("score", looks(plot.rows))
+        assert drawn_in(figure.axes[0])["rope"].get_xdata().tolist() == [1.0, 2.0]  # multiples of length 5
+        legend = words(figure)
         assert ("95% interval over seeds" in legend) == drawn
         assert "95% interval over inputs" in legend
 

@@ -37,7 +37,9 @@ def test_values_by_hand(tmp_path: Path) -> None:
         add(tmp_path, "rope", score, seed, **SIZE)
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     add(tmp_path, "rope", 0.5, **SIZE | {"preset": "small"})
-    add(tmp_path, "rope", 0.5, **SIZE | {"full_size": False, "given": {"length_mean": 9}, "fingerprint": "a" * 64})
+    for seed in (1, 2, 3):  # more runs, but not on the preset's data
+        other = {"full_size": False, "given": {"length_mean": 9}, "fingerprint": "a" * 64}
+        add(tmp_path, "rope", 0.5, seed, **SIZE | other)
     add(tmp_path, "rope", 0.5, **SIZE, variant={"decay": 0.5})
     (tmp_path / "verdicts-paper.toml").write_text(ENTRY)
     with left_out() as bad:
@@ -59,16 +61,17 @@ def test_values_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None:
-    """Without presets in the source, the runs of the largest preset count, whatever their data."""
+    """Without presets in the source, the runs of the largest preset count, on the data that most of them have."""
     source = tmp_path / "doe.toml"
     numbers = '["copy", "", "rope", "perplexity", 2.0, 0.1], ["copy", "", "alibi", "exact_match", 0.5]'
     source.write_text(f'title = "Doe"\n[[table]]\nname = "Table 1"\nnumbers = [{numbers}]\n')
     for seed in (1, 2):
         add(tmp_path, "rope", 1.0, seed, task="copy", name="copy")
+    overall = {run.name: run.evaluations()[0][0]["overall"] for run in Registry(tmp_path)}
+    add(tmp_path, "rope", 0.5, task="copy", name="copy-other", fingerprint="0" * 64)
     result = read(tmp_path, str(source))
     (rope, alibi) = result
     assert rope.ours is not None
-    overall = {run.name: run.evaluations()[0][0]["overall"] for run in Registry(tmp_path)}
     expected = {name: math.exp(of["cross_entropy"]) for name, of in overall.items()}
     assert rope.ours.by_run == pytest.approx(expected)
     assert (alibi.follows, verdicts.mark(alibi)) == ("not run", "—")
