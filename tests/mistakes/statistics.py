@@ -266,8 +266,8 @@ a size with just enough rows left out
   - pl.col("rows") >= FEW
   + pl.col("rows") > FEW
 verdicts on data of other sizes than those of the preset
-  _evidence  reports/views/test_verdicts.py::test_values_by_hand
-  - has_preset_data(of["preset"], record.dataset) or not source.presets
+  _evidence  reports/views/test_verdicts.py::test_runs_on_data_of_the_published_sizes_come_first
+  - as_published or has_preset_data(of["preset"], record.dataset)
   + True
 verdicts on the data that the fewest runs have
   _evidence  reports/views/test_verdicts.py::test_a_source_of_one_s_own_needs_no_file_of_verdicts

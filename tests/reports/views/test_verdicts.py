@@ -136,6 +136,7 @@ def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) 
 def test_runs_on_data_of_the_published_sizes_come_first(tmp_path: Path) -> None:
     """Preset `neurips` draws smaller trees than `paper` and `medium` do."""
     size = {"task": "tree-copy", "name": "tree-copy", "order": "breadth", "full_size": True}
+    add(tmp_path, "tree", 0.5, **size | {"given": {"depth_mean": 3}}, preset="paper")  # the sizes of neither
     add(tmp_path, "rope", 0.5, **size, preset="paper")
     (usual,) = (cell for cell in read(tmp_path, "neurips") if cell.ours)
     assert verdicts.mark(usual).endswith("°")
