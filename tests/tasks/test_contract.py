@@ -132,7 +132,8 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("addition", {"index_hints": True, "index_symbols": 50}, r"51\.\."),  # 20 + 6 * 5 digits, and a carry
     ("associative-recall", {"pairs": 4, "queries": 5}, r"0\.\.4"),
     ("associative-recall", {"pairs": 4, "length": 63}, "an even number from 16"),
-    ("associative-recall", {"filler": "blank"}, "blanks with a length"),
+    ("associative-recall", {"filler": "blank"}, "`filler` needs gaps to fill"),
+    ("associative-recall", {"gap_power": 0.5}, "`gap_power` needs gaps to fill"),
     ("in-context-recall", {"length": 15}, "an even number"),
     ("in-context-recall", {"length": 8, "key_tokens": 3}, "a mean from 9"),
     ("in-context-recall", {"noise": 0.1}, "noise=0.1 and noise_symbols=0"),

@@ -211,7 +211,8 @@ def test_a_task_of_a_manifest_is_made_without_its_file(monkeypatch: pytest.Monke
     assert made.structure == "seq"
     with pytest.raises(DataError, match="No such file"):
         made.sample(rows=range(3), split="train", seed=1)
-    trained = SimpleNamespace(task="group-word", order=None, parameters=task.parameters, rows={"train": 9}, seed=1)
+    about = {"task": "group-word", "order": None, "parameters": task.parameters, "rows": {"train": 9}, "seed": 1}
+    trained = SimpleNamespace(**about, code=None)
     assert by_size.seen(trained) is None
     monkeypatch.chdir(tmp_path)
     sizes = task.sample(rows=range(9), split="train", seed=1)["size"].to_pylist()
