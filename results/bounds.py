@@ -51,10 +51,12 @@ def answer(of: list[Judged] | None = None) -> str:
     for row in dict.fromkeys(cell.number.row for cell in of):
         of_row = [cell for cell in of if cell.number.row == row]
         explained = sum(cell.follows == "differs, and why" for cell in of_row)
-        counts.append(f"{explained} of {len(of_row)} of `{row}` ({span(map(share, of_row))}% of the difference)")
+        counts.append(
+            f"{span(map(share, of_row))}% of the difference for `{row}` ({explained} of {len(of_row)} are explained)"
+        )
     done, planned_runs = standing(SWEEP)
     so_far = "" if done == planned_runs else f" So far, {done} of {planned_runs} runs are finished."
-    return f"of the published numbers that our runs do not reproduce, these bounds explain {', '.join(counts)}.{so_far}"
+    return f"where our runs do not reproduce a published number, these bounds remove {', '.join(counts)}.{so_far}"
 
 
 def table() -> str:
