@@ -16,6 +16,7 @@ from results.numbers import (
     TREE_TASKS,
     Preset,
     Scores,
+    evaluations,
     medium,
     paper,
     preprint,
@@ -184,15 +185,18 @@ def easy_tokens() -> float:
 
 
 def perplexity_ratios(order: str) -> list[float]:
-    """Our perplexities of flat schemes on three tasks, divided by the published ones of the `depth` columns."""
+    """Our perplexities of flat schemes on three tasks, counted alike, divided by the published `depth` columns."""
     source, ratios = published.load("neurips"), []
     for scheme in FLAT:
         for task in ("tree-copy", "c3", "tree-ops"):
             number = source.number(scheme, "", f"{task}/breadth-to-depth", "perplexity")
             assert number is not None
-            ours = medium.nats(f"{task}/{order}", scheme)
+            ours = [of[0]["overall"] for of in evaluations()["medium", f"{task}/{order}", scheme, ""].values()]
             assert len(ours) == 3
-            ratios.append(fmean(map(math.exp, ours.values())) / number.value)
+            counted = (
+                source.counted(math.exp(of["cross_entropy"]), "perplexity", of["rows"], of["tokens"]) for of in ours
+            )
+            ratios.append(fmean(counted) / number.value)
     return ratios
 
 
