@@ -15,7 +15,7 @@ from ape_cli.reports.descriptions import has_preset_data
 from ape_cli.reports.views.verdicts import Judged, scores
 from ape_cli.runs.record import settings_text
 from results.numbers import span
-from results.plans import planned, registered, source, standing
+from results.plans import planned, registered, so_far, source, standing
 
 SWEEP = "authors-trees"
 SEED = 42
@@ -75,13 +75,11 @@ def answer(of: list[Cell] | None = None) -> str:
     """The answer of the page, and how many runs are finished until all are."""
     of = cells() if of is None else of
     missed = [cell for cell in of if not is_reproduced(cell.usual)]
-    done, planned_runs = standing(SWEEP)
-    so_far = "" if done == planned_runs else f" So far, {done} of {planned_runs} runs are finished."
     ratios = span((mean(cell.authors) / mean(cell.usual) for cell in of), 2)
     return (
         f"with the authors' trees, perplexities are {ratios} times as large, and {sum(cell.is_nearer for cell in of)} "
         f"of {len(of)} are nearer to the published ones. Of the {len(missed)} that the usual trees do not reproduce, "
-        f"they reproduce {sum(cell.is_explained for cell in missed)}.{so_far}"
+        f"they reproduce {sum(cell.is_explained for cell in missed)}.{so_far(*standing(SWEEP))}"
     )
 
 

@@ -6,13 +6,12 @@ says whether that run explains it.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
-from ape_cli.reports.views.verdicts import Judged
+from ape_cli.reports.views.verdicts import Judged, scores
 from results import verdicts
 from results.numbers import runs, span
-from results.plans import standing
+from results.plans import so_far, standing
 
 SWEEP = "bounds"
 
@@ -26,15 +25,10 @@ def cells() -> list[Judged]:
 def without(cell: Judged) -> float | None:
     """The perplexity of `none` on the data of the cell's suspected cause; None if there is no such run."""
     assert cell.caused is not None
-    (name,) = cell.caused.by_run
-    (dataset,) = (record.dataset.name for run, record in runs() if run.name == name)
-    found = {
-        record.dataset.name: run for run, record in runs() if (record.config.scheme, record.variant) == ("none", {})
-    }
-    if dataset not in found:
-        return None
-    overall = found[dataset].evaluations()[0][0]["overall"]
-    return cell.source.counted(math.exp(overall["cross_entropy"]), "perplexity", overall["rows"], overall["tokens"])
+    (dataset,) = {record.dataset.name for run, record in runs() if run.name in cell.caused.by_run}
+    plain = [(run, record) for run, record in runs() if (record.config.scheme, record.variant) == ("none", {})]
+    found = scores([of for of in plain if of[1].dataset.name == dataset], cell.number, cell.source)
+    return found and found.mean
 
 
 def share(cell: Judged) -> float:
@@ -54,9 +48,8 @@ def answer(of: list[Judged] | None = None) -> str:
         counts.append(
             f"{span(map(share, of_row))}% of the difference for `{row}` ({explained} of {len(of_row)} are explained)"
         )
-    done, planned_runs = standing(SWEEP)
-    so_far = "" if done == planned_runs else f" So far, {done} of {planned_runs} runs are finished."
-    return f"where our runs do not reproduce a published number, these bounds remove {', '.join(counts)}.{so_far}"
+    told = f"where our runs do not reproduce a published number, these bounds remove {', '.join(counts)}"
+    return f"{told}.{so_far(*standing(SWEEP))}"
 
 
 def table() -> str:
@@ -68,7 +61,7 @@ def table() -> str:
         assert cell.caused is not None
         mark = "**" * (cell.follows == "differs, and why")
         of, none = cell.number, without(cell)
-        scores = [f"{of.value:.2f}", f"{cell.ours.mean:.2f}", f"{mark}{cell.caused.mean:.2f}{mark}"]
-        scores += [f"{share(cell):.0f}%", "" if none is None else f"{none:.2f}"]
-        lines.append(f"| {of.column} | `{of.row}` | {' | '.join(scores)} |")
+        shown = [f"{of.value:.2f}", f"{cell.ours.mean:.2f}", f"{mark}{cell.caused.mean:.2f}{mark}"]
+        shown += [f"{share(cell):.0f}%", "" if none is None else f"{none:.2f}"]
+        lines.append(f"| {of.column} | `{of.row}` | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"

@@ -97,6 +97,11 @@ def standing(sweep: str) -> tuple[int, int]:
     return sum(item.state == "finished" for item in items), len(items)
 
 
+def so_far(done: int, planned_runs: int, more: str = "") -> str:
+    """The last sentence of an answer: how many runs are finished, with `more` about them. Empty if all are."""
+    return "" if done == planned_runs else f" So far, {done} of {planned_runs} runs are finished{more}."
+
+
 def begun() -> dict[str, tuple[int, int]]:
     """The sweeps that have finished runs, each with the numbers of `standing`."""
     return {sweep: count for sweep in ABOUT if (count := standing(sweep))[0]}

@@ -33,7 +33,8 @@ def test_the_answer_counts_numbers_that_are_not_reproduced(monkeypatch: pytest.M
 
 
 def test_the_sweep_has_the_bounds_of_the_scripts() -> None:
-    grids = tomllib.loads((plans.RESULTS / "bounds.toml").read_text("utf-8"))["grid"]
+    sweep = tomllib.loads((plans.RESULTS / "bounds.toml").read_text("utf-8"))
+    grids = [{"tasks": sweep["tasks"]} | grid for grid in sweep["grid"]]
     bounded = [grid for grid in grids if "set" in grid]
     assert [(grid["schemes"], len(grid["tasks"]), grid["set"]) for grid in bounded] == [
         (["learned"], 4, {"max_size": 6}),  # and position 0: seven vectors

@@ -235,6 +235,11 @@ def digest(cls: type) -> str | None:
     return _LOADED[cls]
 
 
+def has_changed(cls: type, code: str | None) -> bool:
+    """Whether a user's own class has other code than at an earlier `digest`. False if that is None, so not known."""
+    return code not in (None, digest(cls))
+
+
 def fresh(cls: type[T]) -> type[T]:
     """A user's own class that `load` returned, from its file executed anew.
 

@@ -142,7 +142,7 @@ def _task(data: Dataset) -> BaseTask:
         raise UsageError(f"{data.task} has no sizes to choose from")
     if data.parameters.get("binarise"):
         raise UsageError("the depth of a binarised tree is not the depth that is drawn")
-    if data.plan.code not in (None, plugins.digest(task_class)):
+    if plugins.has_changed(task_class, data.plan.code):
         raise UsageError(f"the code of the task {data.task} has changed since")
     return tasks.recorded(data.task, data.order, data.parameters)
 

@@ -38,8 +38,7 @@ from ape_cli.structure import Structure, left_out
 logger = logging.getLogger(__name__)
 
 
-# this cannot be trained
-IMPOSSIBLE = (UnreadableError, CombinationError)
+IMPOSSIBLE = (UnreadableError, CombinationError)  # this cannot be trained
 
 
 @dataclass(frozen=True)

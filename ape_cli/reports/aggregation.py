@@ -277,7 +277,7 @@ def draw(drawing: Drawing) -> pl.DataFrame | None:
     options: dict[str, Any] = {"sizes": drawing.sizes} if drawing.sizes else {}
     try:
         task_class = tasks.load(drawing.task)
-        if options.keys() - tasks.options_of(task_class) or drawing.code not in (None, plugins.digest(task_class)):
+        if options.keys() - tasks.options_of(task_class) or plugins.has_changed(task_class, drawing.code):
             return None
         with user_parts.explained(task_class):
             task = replace(tasks.recorded(drawing.task, drawing.order, json.loads(drawing.parameters)), **options)

@@ -14,7 +14,7 @@ from ape_cli.experiment import suites
 from ape_cli.experiment.choice import preset_plan
 from ape_cli.reports.evaluations import task_of
 from ape_cli.sweep import specification
-from results.plans import RESULTS, ROOT, planned, standing
+from results.plans import RESULTS, ROOT, planned, so_far, standing
 from results.queries.answers import floor
 from tools.suite_page import sample
 
@@ -152,12 +152,10 @@ def chomsky_answer() -> str:
     known = sum(learned_by(task) > 0 for task in names)
     over = {task: [row for row in rows() if (task, row) in chomsky() and carries_over(task, row)] for task in names}
     still = "; ".join(f"{_names(of)} on `{task}`" for task, of in over.items() if of) or "none"
-    done, of_all = standing(SUITE)
-    seeds = f"{_range([*map(len, chomsky().values())])} of {len(GRID.seeds)} seeds"
-    so_far = "" if done == of_all else f" So far, {done} of {of_all} runs are finished, with {seeds}."
+    seeds = f", with {_range([*map(len, chomsky().values())])} of {len(GRID.seeds)} seeds"
     return (
         f"{known} of {len(names)} tasks are learned: {most} by {best}{apart}. "
-        f"Still right at up to five times the training length: {still}.{so_far}"
+        f"Still right at up to five times the training length: {still}.{so_far(*standing(SUITE), seeds)}"
     )
 
 

@@ -174,7 +174,7 @@ def test_labels_are_smoothed_and_padding_is_not_counted(words: Dataset) -> None:
     assert int(counted) == int(correct)
 
 
-def test_each_line_of_the_history_is_of_the_steps_since_the_one_before(words: Dataset) -> None:
+def test_each_line_of_the_history_is_of_the_steps_since_the_one_before(words: Dataset, monkeypatch: Any) -> None:
     store, steps = Memory(), list[tuple[float, int, int]]()
     running = Trainer(experiment.of(tiny("none", words, validate_every_steps=7), words), store, Execution(CPU))
     update = running.update
@@ -184,7 +184,7 @@ def test_each_line_of_the_history_is_of_the_steps_since_the_one_before(words: Da
         steps.append((float(nats), int(correct), labels))
         return nats, correct
 
-    running.update = recorded  # type: ignore[method-assign]
+    monkeypatch.setattr(running, "update", recorded)
     running.run()
     for line, some in zip(store.history, (steps[:7], steps[7:14], steps[14:]), strict=True):
         nats, correct, labels = map(sum, zip(*some, strict=True))

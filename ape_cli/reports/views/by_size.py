@@ -152,7 +152,7 @@ def seen(trained: DatasetRecord) -> Seen | None:
     if not 0 < rows <= _MOST_DRAWN:
         return None
     try:
-        if trained.code not in (None, plugins.digest(tasks.load(trained.task))):
+        if plugins.has_changed(tasks.load(trained.task), trained.code):
             return None
         task = tasks.recorded(trained.task, trained.order, trained.parameters)
         blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
