@@ -226,16 +226,12 @@ def _short(commit: str) -> str:
 
 
 _SCORE = rendering.Markup(
-    plain="%s%s",
     best='<span class="best">%s</span>%s',
+    escape=escaping.html,
     std=" <small>±%s</small>",
     interval=" <small>(%s to %s)</small>",
     seeds=" <small>×%s</small>",
     paper=' <span class="paper">[%s]</span>',
-    empty="—",
-    number="%s",
-    escape=escaping.html,
-    dagger="†",
 )
 
 

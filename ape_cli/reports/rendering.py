@@ -23,16 +23,16 @@ FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 class Markup:
     """How a format writes a cell. Each field is a template with %s."""
 
-    plain: str  # mean and deviation
-    best: str  # the same, underlined
-    std: str
-    interval: str  # with both ends
-    seeds: str  # the number of seeds, if a cell has fewer than others
-    paper: str  # the published score
-    empty: str
-    number: str  # a number that is text already
-    escape: Callable[[str], str]  # writes any other text
-    dagger: str  # after a published number that is doubted
+    best: str  # mean and deviation, underlined
+    escape: Callable[[str], str]  # writes text that is no number
+    plain: str = "%s%s"  # mean and deviation
+    std: str = " ±%s"
+    interval: str = " (%s to %s)"  # with both ends
+    seeds: str = " ×%s"  # the number of seeds, if a cell has fewer than others
+    paper: str = " [%s]"  # the published score
+    empty: str = "—"
+    number: str = "%s"  # a number that is text already
+    dagger: str = "†"  # after a published number that is doubted
 
     def spread(self, cell: Cell, table: Table) -> str:
         """The text after a mean: the deviation, or the interval if the table shows intervals. Empty for one seed."""
@@ -65,40 +65,25 @@ class Markup:
         return [[self.escape(label), *(self.cell(cell, table) for cell in cells)] for label, cells in table.rows]
 
 
-_MARKDOWN = Markup(
-    plain="%s%s",
-    best="<ins>%s</ins>%s",
-    std=" ±%s",
-    interval=" (%s to %s)",
-    seeds=" ×%s",
-    paper=" [%s]",
-    empty="—",
-    number="%s",
-    escape=escaping.markdown,
-    dagger="†",
-)
+_MARKDOWN = Markup(best="<ins>%s</ins>%s", escape=escaping.markdown)
 _RICH = Markup(  # style tags of rich
-    plain="%s[dim]%s[/]",
     best="[bold underline]%s[/][dim]%s[/]",
-    std=" ±%s",
-    interval=" (%s to %s)",
+    escape=rich_escape,
+    plain="%s[dim]%s[/]",
     seeds="[dim] ×%s[/]",
     paper=r" [cyan]\[%s][/]",
     empty="[dim]—[/]",
-    number="%s",
-    escape=rich_escape,
-    dagger="†",
 )
 _LATEX = Markup(
-    plain="$%s%s$",
     best=r"\underline{$%s%s$}",
+    escape=escaping.latex,
+    plain="$%s%s$",
     std=r"_{\pm %s}",
     interval=r"\ (%s,\,%s)",
     seeds=r" $\times %s$",
     paper=" [$%s$]",
     empty="---",
     number="$%s$",
-    escape=escaping.latex,
     dagger=r"^\dagger",
 )
 
