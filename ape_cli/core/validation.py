@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeVar
 
-from pydantic import FailFast, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 T = TypeVar("T")
 
@@ -15,6 +15,12 @@ Scalar = bool | Whole | float | str  # a value of a setting in a file
 
 Many = Annotated[list[T], FailFast()]
 """A list that may be long. Only its first invalid element is described."""
+
+
+class Checked(BaseModel):
+    """Base class of what is read from a file: values of exactly these types, finite numbers, and no other fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def first_error(error: ValidationError) -> str:

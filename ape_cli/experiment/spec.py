@@ -18,7 +18,7 @@ from ape_cli import attention, position
 from ape_cli.core import part_options
 from ape_cli.core.errors import CombinationError, UsageError, brief, pick, unknown
 from ape_cli.core.numbers import whole_numbers
-from ape_cli.core.validation import Whole
+from ape_cli.core.validation import Checked, Whole
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.config import KINDS, MODELS, PRECISIONS, Config, preset, settable
@@ -108,7 +108,7 @@ Rows = Annotated[int | None, Field(gt=0)]  # of the training split
 Generalise = Annotated[bool | tuple[int, ...], BeforeValidator(parse)]  # a file may give text or a list
 
 
-class ExperimentSpec(BaseModel):
+class ExperimentSpec(Checked):
     """The fields of one experiment. A part of them is a layer: `model_fields_set` are those that it gives.
 
     The dataset is `data`; or that of `task`, which may have options, as in `modular kind=parity` (with its
@@ -118,9 +118,7 @@ class ExperimentSpec(BaseModel):
     Of these, `derived` were not asked for: a run recorded what followed from its parts.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
-    )
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     scheme: str = Field(default="", examples=["rope"])
     task: str | None = None

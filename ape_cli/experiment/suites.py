@@ -23,22 +23,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError, unknown
-from ape_cli.core.validation import Scalar
+from ape_cli.core.validation import Checked, Scalar
 from ape_cli.experiment.choice import task_and_options
 from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
 from ape_cli.experiment.spec_files import read_toml
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-
-class SuiteEntry(BaseModel):
+class SuiteEntry(Checked):
     """What a suite says of a task: its text, and a number of training rows, a model and settings of its own."""
-
-    model_config = _STRICT
 
     task: str
     rows: Rows = None
@@ -69,10 +65,8 @@ class SuiteTask(NamedTuple):
     settings: Mapping[str, Scalar]
 
 
-class Suite(BaseModel):
+class Suite(Checked):
     """The fields of the file of a suite."""
-
-    model_config = _STRICT
 
     summary: str = ""
     source: str = ""

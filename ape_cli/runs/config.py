@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationInfo, field_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, TypeAdapter, ValidationInfo, field_validator
 
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.validation import Checked
 from ape_cli.structure import StructureField, linearisation
 
 # fields that have an option of their own
@@ -94,17 +95,16 @@ def preset(name: str) -> Preset:
     return PRESETS[pick("preset", name, PRESETS)]
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Fields that both kinds of model share. Units: steps, epochs, rows, fractions."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     modality: ClassVar[str]
     unit: ClassVar[str]  # unit of the training throughput: UNIT per second
     ties_by_loss: ClassVar[bool] = False  # equal validation accuracy: True prefers lower loss, False the earlier
 
     preset: str
     scheme: str
-    scheme_options: dict[str, Any] = {}
+    scheme_options: dict[str, Any] = Field({})
     structure: StructureField | None = None  # structure of positions; None: what the scheme reads of the data
     seed: int = Field(42, ge=0, lt=2**63)
 
@@ -135,9 +135,9 @@ class Config(BaseModel):
     validate_every_steps: int | None = Field(None, gt=0, description="Number of steps between validations.")
     precision: Precision = "fp32"
     attention: str = "dot"
-    attention_options: dict[str, Any] = {}
+    attention_options: dict[str, Any] = Field({})
     positions: str = "plain"  # the map of positions; images have no other
-    positions_options: dict[str, Any] = {}
+    positions_options: dict[str, Any] = Field({})
 
     @property
     def decoder_only(self) -> bool:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from typing_extensions import TypedDict  # pydantic does not accept that of typing before Python 3.12
 
 from ape_cli.core.errors import RunError
-from ape_cli.core.validation import HEX, Many, first_error
+from ape_cli.core.validation import HEX, Checked, Many, first_error
 from ape_cli.runs.config import AnyConfig, Config
 from ape_cli.storage import files
 from ape_cli.storage.image_rows import Size
@@ -26,7 +26,6 @@ from ape_cli.storage.paths import StoragePath
 RECORD = "run.json"
 DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 _BYTES = 8 << 20  # the most bytes of a JSON file
-_CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 _TYPED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _Rows = Annotated[int, Field(ge=0, lt=2**53)]
 _Split = Annotated[str, Field(pattern=r"^(train|validation|test)$")]
@@ -37,10 +36,8 @@ _File = Annotated[
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class DatasetRecord(BaseModel):
+class DatasetRecord(Checked):
     """The dataset that a model was trained on. An exported model has neither its path nor its vocabulary here."""
-
-    model_config = _CHECKED
 
     name: str
     fingerprint: _Digest
@@ -61,10 +58,8 @@ class DatasetRecord(BaseModel):
     vocabulary: Many[str] = Field(default_factory=list)  # the names of its ids or classes
 
 
-class TrainingResult(BaseModel):
+class TrainingResult(Checked):
     """The result of training."""
-
-    model_config = _CHECKED
 
     steps: int = Field(ge=1, lt=2**53)
     best_step: int = Field(ge=1, lt=2**53)
@@ -74,10 +69,8 @@ class TrainingResult(BaseModel):
     parameters: int = Field(ge=1, lt=2**53)
 
 
-class RunRecord(BaseModel):
+class RunRecord(Checked):
     """The content of `run.json`."""
-
-    model_config = _CHECKED
 
     version: Literal[2] = 2
     run: str

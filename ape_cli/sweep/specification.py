@@ -28,21 +28,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ape_cli.core.errors import UsageError, brief
-from ape_cli.core.validation import Scalar, Whole
+from ape_cli.core.validation import Checked, Scalar, Whole
 from ape_cli.experiment import suites
 from ape_cli.experiment.spec import ExperimentSpec, Generalise, Rows, Sizes, merge, overlaid, validated
 from ape_cli.experiment.spec_files import read_toml
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-
-class TuneSpec(BaseModel):
+class TuneSpec(Checked):
     """What is tuned: the values of each setting, the number of trials, and their seeds."""
-
-    model_config = _STRICT
 
     settings: Mapping[str, Annotated[list[Scalar | list[Scalar]], Field(min_length=1)]] = Field(
         default={},
@@ -66,10 +62,8 @@ def _several(field: str, description: str) -> Any:
     return Field([ExperimentSpec.model_fields[field].default], min_length=1, description=description)
 
 
-class SweepSpec(BaseModel):
+class SweepSpec(Checked):
     """The fields of one grid: those of an experiment in the plural. Every combination of their values is a trial."""
-
-    model_config = _STRICT
 
     schemes: list[str] = Field(
         default=[], description="Positional encodings (`ape schemes` lists them). Required.", examples=[["rope"]]

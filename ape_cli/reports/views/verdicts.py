@@ -41,10 +41,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.numbers import perplexity
+from ape_cli.core.validation import Checked
 from ape_cli.reports import published, stats, tables
 from ape_cli.reports.descriptions import Described, described, has_preset_data, has_preset_size
 from ape_cli.reports.evaluations import METRICS, NothingToReportError, measured, task_of
@@ -63,25 +64,21 @@ EXPLAINED = 0.1  # the share of a difference that a cause may leave
 Word = Literal["reproduced", "differs, and why", "differs, cause open", "not run"]
 
 
-class Entry(BaseModel):
+class Entry(Checked):
     """What was found out about some cells of one row, as the file has it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     scheme: str
     columns: list[str]
     verdict: Word
     sentence: str
-    cause: dict[str, list[str]] = {}
+    cause: dict[str, list[str]] = Field({})
 
 
-class Entries(BaseModel):
+class Entries(Checked):
     """The content of the file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     runs: str | None = None
-    verdict: list[Entry] = []
+    verdict: list[Entry] = Field([])
 
 
 @dataclass(frozen=True)
