@@ -299,12 +299,7 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     usual = default_preset(choose_device("auto").type)
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
     planned = stages.plan(groups, registry, DATASETS)
-    run_kinds = []
-    for item in planned.trials:
-        of_data = item.data.task, item.data.order, item.data.parameters
-        run_kinds.append(
-            filters.run_kind(item.config.scheme, item.config.preset, *of_data, image=item.data.modality == "image")
-        )
+    run_kinds = [filters.run_kind(item.config, item.data) for item in planned.trials]
     chosen.check(run_kinds, f"the sweep {file}")
     items = [item for item, run_kind in zip(planned.trials, run_kinds, strict=True) if chosen.picks(run_kind)]
     # a finished run that is not evaluated yet counts as stopped

@@ -9,35 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError, pick, suggestion
-from ape_cli.runs.config import PRESETS
+from ape_cli.runs.config import PRESETS, Config
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
+
+    from ape_cli.data.loader import Dataset
+    from ape_cli.runs.record import DatasetRecord
 
 
 RunKind = tuple[tuple[str, ...], ...]  # schemes, tasks and presets that a run has, in the order of `Filter`
 
 
-def run_kind(
-    scheme: str, preset: str, task: str, order: str | None, parameters: dict[str, Any], *, image: bool
-) -> RunKind:
+def run_kind(config: Config, data: Dataset | DatasetRecord) -> RunKind:
     """What filters compare of a run. Some runs have several names for their task.
 
-    A tree task is also called by its linearisation, as in `tree-copy/depth`, a task of images (`image`) by its
-    source, as in `images/digits`, and a task with options as in a request: `modular kind=parity`.
-
-    >>> run_kind("rope", "small", "tree-copy", "depth", {}, image=False)[1]
-    ('tree-copy', 'tree-copy/depth')
+    A tree task is also called by its linearisation, as in `tree-copy/depth`, a task of images by its source, as in
+    `images/digits`, and a task with options as in a request: `modular kind=parity`.
     """
-    more = parameters.get("source") if image else order
-    names = [task, f"{task}/{more}" if more else task]
+    more = data.parameters.get("source") if data.image else data.order
+    names = [data.task, f"{data.task}/{more}" if more else data.task]
     with suppress(ApeError, LookupError):  # a task that is not known here
-        names.append(tasks.load(task).text(parameters))
-    return (scheme,), tuple(dict.fromkeys(names)), (preset,)
+        names.append(tasks.load(data.task).text(data.parameters))
+    return (config.scheme,), tuple(dict.fromkeys(names)), (config.preset,)
 
 
 class Filter(NamedTuple):

@@ -122,9 +122,7 @@ class Registry:
             if run_record is None:
                 continue
             if self.chosen != filters.ANY:
-                config, data = run_record.config, run_record.dataset
-                of_data = data.task, data.order, data.parameters
-                run_kind = filters.run_kind(config.scheme, config.preset, *of_data, image=data.image is not None)
+                run_kind = filters.run_kind(run_record.config, run_record.dataset)
                 run_kinds.add(run_kind)
                 if not self.chosen.picks(run_kind):
                     continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,21 +79,31 @@ def test_without_runs_no_filter_is_wrong(here: Path) -> None:
     assert "there is nothing to report" in ape("report", "--scheme", "ropee", code=1)[1]
 
 
+def kind_of(task: str, parameters: dict[str, Any], **of_data: Any) -> filters.RunKind:
+    """The kind of a run on a dataset of a task."""
+    config: Any = SimpleNamespace(scheme="rope", preset="small")
+    data: Any = SimpleNamespace(**{"task": task, "parameters": parameters, "order": None, "image": None} | of_data)
+    return filters.run_kind(config, data)
+
+
+def test_trees_go_by_their_linearisation_too() -> None:
+    assert kind_of("tree-copy", {}, order="depth") == (("rope",), ("tree-copy", "tree-copy/depth"), ("small",))
+
+
 def test_images_go_by_their_source_too() -> None:
-    kind = filters.run_kind("rope", "small", "images", None, {"source": "digits", "sha256": "0"}, image=True)
+    kind = kind_of("images", {"source": "digits", "sha256": "0"}, image=(8, 8, 1))
     assert Filter(tasks=("images/digits",)).picks(kind)
     assert Filter(tasks=("images",)).picks(kind)
     assert not Filter(tasks=("cifar-10",)).picks(kind)
     # an option of another task with the same name is not the name of a task
-    assert filters.run_kind("rope", "small", "mine", None, {"source": "digits"}, image=False)[1] == ("mine",)
+    assert kind_of("mine", {"source": "digits"})[1] == ("mine",)
 
 
 @pytest.mark.parametrize("text", ["modular kind=parity", "addition base=2 reverse=true", "copy"])
 def test_tasks_with_options_go_by_the_text_of_a_request_too(text: str) -> None:
     name, options = task_and_options(text)
     parameters = tasks.make(name, **options).parameters
-    kind = filters.run_kind("rope", "small", name, None, parameters, image=False)
-    assert kind[1] == tuple(dict.fromkeys((name, text)))
+    assert kind_of(name, parameters)[1] == tuple(dict.fromkeys((name, text)))
 
 
 def test_a_sweep_without_finished_runs_is_named(here: Path) -> None:
