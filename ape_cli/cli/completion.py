@@ -47,9 +47,7 @@ def _folders(root: Any, below: str, file: str) -> list[str]:
 
 def _suites(ctx: Any) -> list[str]:
     """The names of the suites."""
-    return sorted(
-        path.stem for folder in plugins.folders("ape_cli.tasks") for path in (folder / "suites").glob("*.toml")
-    )
+    return sorted(plugins.toml_files((folder / "suites" for folder in plugins.folders("ape_cli.tasks")), "suites"))
 
 
 _SCHEMES, _TASKS, _ATTENTIONS = _plugins("position"), _plugins("tasks"), _plugins("attention")

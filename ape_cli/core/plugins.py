@@ -66,6 +66,15 @@ def folders(package: str) -> list[Path]:
     return [Path(folder, *parts) for folder in sys.modules[root].__path__]
 
 
+def toml_files(folders: Iterable[Path], what: str) -> dict[str, Path]:
+    """The TOML files in some folders by their stems. Raises `UsageError` if two of them, `what`, have the same name."""
+    found: dict[str, Path] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob("*.toml"))):
+        if found.setdefault(file.stem, file) != file:
+            raise UsageError(f"two {what} have the same name", got=f"{found[file.stem]} and {file}", fix="rename one")
+    return found
+
+
 def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     """The class of a plug-in, a subclass of `base`, whose `part_kind` is the word for such plug-ins in errors.
 

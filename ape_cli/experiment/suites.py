@@ -26,7 +26,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError, unknown
+from ape_cli.core import plugins
+from ape_cli.core.errors import unknown
 from ape_cli.core.validation import Checked, Scalar
 from ape_cli.experiment.choice import task_and_options
 from ape_cli.experiment.spec import Generalise, Rows, Sizes, validated
@@ -109,12 +110,7 @@ def load(name: str) -> Suite:
 
 def _files() -> dict[str, Path]:
     """The file of each suite by its name. Raises `UsageError` if two suites have the same name."""
-    files = dict[str, Path]()
-    for path in (path for folder in tasks.__path__ for path in sorted(Path(folder, "suites").glob("*.toml"))):
-        if files.setdefault(path.stem, path) != path:
-            got = f"{files[path.stem]} and {path}"
-            raise UsageError("two suites have the same name", got=got, fix="rename one")
-    return files
+    return plugins.toml_files((Path(folder, "suites") for folder in tasks.__path__), "suites")
 
 
 def command(entry: SuiteTask) -> str:

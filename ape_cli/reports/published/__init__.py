@@ -41,6 +41,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.validation import first_error
 from ape_cli.reports import stats
@@ -209,12 +210,7 @@ def names() -> list[str]:
 
 def _files() -> dict[str, Path]:
     """The file of each source by its name. Raises `UsageError` if two sources have the same name."""
-    found = dict[str, Path]()
-    for file in (file for folder in __path__ for file in sorted(Path(folder).glob("*.toml"))):
-        if found.setdefault(file.stem, file) != file:
-            got = f"{found[file.stem]} and {file}"
-            raise UsageError("two sources of published numbers have the same name", got=got, fix="rename one")
-    return found
+    return plugins.toml_files(map(Path, __path__), "sources of published numbers")
 
 
 @cache
