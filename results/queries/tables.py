@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from results.numbers import (
     FLAT,
     ORDERS,
@@ -191,12 +192,9 @@ def perplexity_ratios(order: str) -> list[float]:
         for task in ("tree-copy", "c3", "tree-ops"):
             number = source.number(scheme, "", f"{task}/breadth-to-depth", "perplexity")
             assert number is not None
-            ours = [of[0]["overall"] for of in evaluations()["medium", f"{task}/{order}", scheme, ""].values()]
-            assert len(ours) == 3
-            counted = (
-                source.counted(math.exp(of["cross_entropy"]), "perplexity", of["rows"], of["tokens"]) for of in ours
-            )
-            ratios.append(fmean(counted) / number.value)
+            seeds = evaluations()["medium", f"{task}/{order}", scheme, ""].values()
+            assert len(seeds) == 3
+            ratios.append(fmean(verdicts.score(of[0]["overall"], number, source) for of in seeds) / number.value)
     return ratios
 
 

@@ -38,7 +38,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from pydantic import Field, ValidationError
@@ -252,7 +252,9 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number, source: Publis
 
     Raises `RunError` if a run has no such score, or if the runs have several presets.
     """
-    by_run = {run.name: score for run, record in runs if (score := _score(run, record, number, source)) is not None}
+    if number.metric in NOT_HERE:
+        return None
+    by_run = {run.name: score(_tested(run, record), number, source) for run, record in runs}
     presets = {record.config.preset for _, record in runs}
     if len(presets) > 1:
         names = ", ".join(run.name for run, _ in runs)
@@ -262,17 +264,20 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number, source: Publis
     return RunScores(presets.pop(), by_run, preset_size, published_data) if by_run else None
 
 
-def _score(run: Run, record: RunRecord, number: Number, source: Published) -> float | None:
-    """The test score of a run by the metric of a number, as the source counts. Raises `RunError` if there is none."""
-    if number.metric in NOT_HERE:
-        return None
+def _tested(run: Run, record: RunRecord) -> dict[str, Any]:
+    """The metrics of a run over all rows of the test split of its own data. Raises `RunError` if there are none."""
     own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))
     if own is None:
         raise RunError("a run of the verdicts has no test score", got=run.name, fix=f"`ape eval {run.name}`")
-    overall = own["overall"]
+    overall: dict[str, Any] = own["overall"]
+    return overall
+
+
+def score(overall: Mapping[str, Any], number: Number, source: Published) -> float:
+    """The score by the metric of a number, as the source counts, from the metrics of an evaluation over all rows."""
     value = float(overall[METRICS[number.metric].field])
-    score = perplexity(value) if METRICS[number.metric].exponential else value
-    return source.counted(score, number.metric, overall["rows"], overall["tokens"])
+    value = perplexity(value) if METRICS[number.metric].exponential else value
+    return source.counted(value, number.metric, overall["rows"], overall["tokens"])
 
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
