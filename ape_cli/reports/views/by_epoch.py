@@ -42,7 +42,7 @@ from ape_cli.reports.evaluations import (
     scored,
     task_of,
 )
-from ape_cli.reports.layout import KEYS, TABLE, by_column, label, mark
+from ape_cli.reports.layout import DATA, TABLE, by_column, label, mark
 from ape_cli.reports.plots import Panel, Plot, split
 from ape_cli.reports.tables import Table, brackets, table
 from ape_cli.reports.views import Options, View
@@ -229,23 +229,12 @@ def histories(registry: Registry, metric: str) -> Iterator[History]:
 
 def learning(of_runs: list[History], metric: str) -> list[Panel]:
     """The panels of the learning curves of runs."""
-    validation, test = pl.col("validation"), pl.col("test")
+    score, test = pl.col("score"), scored(pl.col("test"))
     heights = np.repeat(np.arange(len(of_runs)), [history.height for _, history in of_runs])
     runs = pl.DataFrame([run.columns | {"metric": metric, "split": "validation"} for run, _ in of_runs], VALUES)
-    over_seeds = (
-        pl.concat([history for _, history in of_runs])
-        .hstack(runs[heights])
-        .with_columns(scored(validation).alias("validation"), scored(test).alias("test"))
-        .group_by([*KEYS, "split", "step"], maintain_order=True)
-        .agg(
-            pl.col("trained_on").min(),
-            validation.mean().alias("mean"),
-            validation.min().alias("least"),
-            validation.max().alias("most"),
-            pl.when(test.null_count() == 0).then(test.mean()).alias("test"),
-            pl.len().cast(pl.Int64).alias("seeds"),
-        )
-        .rename({"step": "x"})
-    )
-    labelled = label(over_seeds, {run.key: run.settings for run, _ in of_runs})
+    values = pl.concat([history for _, history in of_runs]).hstack(runs[heights].drop("value"))
+    more = [pl.col("trained_on").min(), score.min().alias("least"), score.max().alias("most")]
+    more.append(pl.when(test.null_count() == 0).then(test.mean()).alias("test"))
+    curves = over_seeds(values.rename({"validation": "value", "step": "x"}), [*DATA, "split", "metric", "x"], more)
+    labelled = label(curves, {run.key: run.settings for run, _ in of_runs})
     return [Panel(title, "steps", lines) for title, lines in split(labelled)]
