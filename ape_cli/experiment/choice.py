@@ -332,7 +332,7 @@ def tell_overlap(data: Dataset) -> None:
     """Say how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
     if data.missing:
         return
-    if line := (data.manifest.stored_overlap or overlap.of_dataset(data.folder, data.manifest)).words(data.plan):
+    if line := overlap.of_dataset(data.folder, data.manifest).words(data.plan):
         logger.warning(f"overlap in {data.name}: {line}")
 
 
