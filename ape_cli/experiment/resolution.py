@@ -117,13 +117,12 @@ def of(config: Config, data: Dataset) -> Experiment:
 
 
 def resolve(request: ExperimentSpec, data: Dataset) -> Experiment:
-    """The experiment that a request describes on its dataset (`datasets.find_dataset`). Nothing is generated.
+    """The experiment that a request describes on its dataset (`find_dataset`). Nothing is generated.
 
     Raises `ApeError` if options are not valid, do not fit together or do not fit the dataset.
     """
-    if request.decode != "teacher":
-        for decode in request.tests.decodings(data):
-            check_decoding(data, decode)
+    for decode in request.tests.decodings(data):
+        check_decoding(data, decode)
     return of(request.config(data.modality), data)
 
 
