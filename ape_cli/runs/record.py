@@ -26,7 +26,6 @@ from ape_cli.storage.paths import StoragePath
 RECORD = "run.json"
 DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 _BYTES = 8 << 20  # the most bytes of a JSON file
-_TYPED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _Rows = Annotated[int, Field(ge=0, lt=2**53)]
 _Split = Annotated[str, Field(pattern=r"^(train|validation|test)$")]
 _Digest = Annotated[str, Field(pattern=HEX)]
@@ -121,10 +120,14 @@ class RunRecord(Checked):
         return self.result
 
 
-class Metrics(TypedDict):
-    """Metrics of an evaluation, over all rows or a group of rows. A dictionary, because a report checks very many."""
+class CheckedDict(TypedDict):
+    """`Checked` for dictionaries, because a report checks very many."""
 
-    __pydantic_config__ = _TYPED  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+
+
+class Metrics(CheckedDict):
+    """Metrics of an evaluation, over all rows or a group of rows."""
 
     token_accuracy: Annotated[float, Field(ge=0, le=1)]
     exact_match: Annotated[float, Field(ge=0, le=1)]
@@ -152,20 +155,16 @@ class ClassMetrics(Metrics):
     __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
 
-class DrawnFrom(TypedDict):
+class DrawnFrom(CheckedDict):
     """What the rows of an evaluated dataset are drawn from, besides the task and the order of the run."""
-
-    __pydantic_config__ = _TYPED  # type: ignore[misc]
 
     parameters: dict[str, Any]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     code: NotRequired[_Digest]  # of a user's own task, as in the manifest
 
 
-class Evaluation(TypedDict):
+class Evaluation(CheckedDict):
     """The content of `eval/*.json`."""
-
-    __pydantic_config__ = _TYPED  # type: ignore[misc]
 
     run: str
     dataset: str
