@@ -71,14 +71,14 @@ class Entry(Checked):
     columns: list[str]
     verdict: Word
     sentence: str
-    cause: dict[str, list[str]] = Field({})
+    cause: dict[str, list[str]] = Field(default={})
 
 
 class Entries(Checked):
     """The content of the file."""
 
     runs: str | None = None
-    verdict: list[Entry] = Field([])
+    verdict: list[Entry] = Field(default=[])
 
 
 @dataclass(frozen=True)
