@@ -221,9 +221,8 @@ def post_order(offsets: I64, heap: I64, branching: int = 2) -> I64:
 
     This is the reverse of the pre-order of the mirror image. `offsets`: int64 [R+1]; `heap`: int64 [T].
     """
-    row = rows_of(offsets)
-    mirrored = linearise(row, mirror(heap, branching), "depth", branching)
-    return mirrored[(offsets[:-1] + offsets[1:] - 1)[row] - np.arange(heap.size)]
+    mirrored = linearise(rows_of(offsets), mirror(heap, branching), "depth", branching)
+    return mirrored[ragged.backwards(offsets)]
 
 
 def _order_by(row: I64, row_bits: int, keys: list[tuple[I64, int]]) -> I64:
