@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ape_cli import position
 from ape_cli.reports import published
 from results import claims
 from results.figures import sweeps
@@ -370,7 +371,8 @@ def test_what_was_not_run() -> None:
     about = [about for _, about in runs()]
     rates = {(a.config.preset, a.config.lr_peak) for a in about if "lr_peak" not in a.variant}
     assert len(rates) == len(dict(rates)), "one learning rate for all encodings of a preset"
-    assert not {a.config.scheme for a in about} & {"axial-rope", "mixed-rope"}
+    missing = {"axial-rope", "mixed-rope", "selective-rope", "forget", "shear"}
+    assert set(position.names()) - {a.config.scheme for a in about} == missing
     assert {a.dataset.task for a in about if a.config.scheme == "lie"} <= set(TREE_TASKS), "not on grids"
     assert {a.dataset.name for a in about if a.dataset.task == "images"} == {"images-digits"}
     done = [machines.standing(sweep) for sweep in ("length", "depth")]
