@@ -78,8 +78,8 @@ def answer(of: list[Cell] | None = None) -> str:
     ratios = span((mean(cell.authors) / mean(cell.usual) for cell in of), 2)
     return (
         f"with the authors' trees, perplexities are {ratios} times as large, and {sum(cell.is_nearer for cell in of)} "
-        f"of {len(of)} are nearer to the published ones. Of the {len(missed)} that the usual trees do not reproduce, "
-        f"they reproduce {sum(cell.is_explained for cell in missed)}.{so_far(*standing(SWEEP))}"
+        f"of {len(of)} are nearer to the published ones. They reproduce {sum(cell.is_explained for cell in missed)} of "
+        f"the {len(missed)} numbers that the usual trees do not.{so_far(*standing(SWEEP))}"
     )
 
 

@@ -45,11 +45,9 @@ def answer(of: list[Judged] | None = None) -> str:
     for row in dict.fromkeys(cell.number.row for cell in of):
         of_row = [cell for cell in of if cell.number.row == row]
         explained = sum(cell.follows == "differs, and why" for cell in of_row)
-        counts.append(
-            f"{span(map(share, of_row))}% of the difference for `{row}` ({explained} of {len(of_row)} are explained)"
-        )
-    told = f"where our runs do not reproduce a published number, these bounds remove {', '.join(counts)}"
-    return f"{told}.{so_far(*standing(SWEEP))}"
+        counts.append(f"{span(map(share, of_row))}% for `{row}` ({explained} of {len(of_row)} explained)")
+    told = "of the differences from published numbers that our runs do not reproduce, these bounds remove"
+    return f"{told} {' and '.join(counts)}.{so_far(*standing(SWEEP))}"
 
 
 def table() -> str:

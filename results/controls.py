@@ -93,12 +93,14 @@ def verdict(standings: Mapping[tuple[str, str], str]) -> str:
     enough = [c for c in controls if all(standings[c, task] == "enough" for task in TREE_TASKS)]
     ahead = [task for task in TREE_TASKS if all(standings[c, task] == "behind" for c in controls)]
     names = ", ".join(f"`{control}`" for control in enough)
+    every = "All" if len(controls) > 2 else "Both"
     if set(enough) & set(DISTANCES):
         return f"**Distance suffices.** Enough on all four tasks: {names}."
     if enough:
         return f"**The group is not needed, but distance does not suffice.** Enough on all four tasks: {names}."
     if ahead:
-        return f"**The group matters.** All controls are behind on {', '.join(f'`{task}`' for task in ahead)}."
+        where = "all four tasks" if ahead == [*TREE_TASKS] else ", ".join(f"`{task}`" for task in ahead)
+        return f"**The group matters.** {every} controls are behind on {where}."
     return "**Open.** No control is enough on all four tasks, and on none of them all are behind."
 
 

@@ -58,7 +58,7 @@ ABOUT = {  # the sweeps in the order of the page
     "generalise": "tables 1 and 2 at larger sizes",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
     "digits": "the preprint's table 3, on scikit-learn's digits",
-    "pixels": "the control: each pixel a token, pixels shuffled",
+    "pixels": "a control for `digits`: each pixel a token, pixels shuffled",
     "table3": "the preprint's table 3, on CIFAR-10 (GPU)",
 }
 

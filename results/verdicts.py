@@ -61,9 +61,9 @@ def _measured(cell: Judged) -> str:
     if cell.number.metric == "perplexity":
         values = f"{cell.ours.mean:.2f} here and {cell.number.value:.2f} published"
         margin = f"a factor of {math.exp(cell.margin):.2f}"
-        left = f", with the cause a factor of {math.exp(cell.left):.2f}" if cell.left is not None else ""
+        left = f"; the cause leaves a factor of {math.exp(cell.left):.2f}" if cell.left is not None else ""
     else:
         values = f"{100 * cell.ours.mean:.2f} here and {100 * cell.number.value:.2f} published"
         margin = f"{100 * cell.margin:.2f}"
-        left = f", with the cause {100 * cell.left:+.2f}" if cell.left is not None else ""
+        left = f"; the cause leaves {100 * cell.left:+.2f}" if cell.left is not None else ""
     return f"  - `{cell.number.column}`: {values}; margin {margin}{left} ({size}, {seeds})"

@@ -47,7 +47,7 @@ def test_the_answer_counts_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     of = [cell_of(3.29, 2.80), cell_of(3.29, 1.50), cell_of(2.90, 2.50)]
     assert authors_trees.answer(of) == (
         "with the authors' trees, perplexities are 0.46 to 0.86 times as large, and 2 of 3 are nearer to the published "
-        "ones. Of the 2 that the usual trees do not reproduce, they reproduce 1. So far, 3 of 49 runs are finished."
+        "ones. They reproduce 1 of the 2 numbers that the usual trees do not. So far, 3 of 49 runs are finished."
     )
 
 

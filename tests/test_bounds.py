@@ -27,8 +27,8 @@ def test_the_answer_counts_numbers_that_are_not_reproduced(monkeypatch: pytest.M
     monkeypatch.setattr(bounds, "standing", lambda _: (3, 57))
     of = [cell_of(1.0, 5.6), cell_of(1.0, 5.4), cell_of(6.64, 1.0), cell_of(6.2, 6.55), cell_of(6.2, 6.5)]
     assert bounds.answer(of) == (
-        "where our runs do not reproduce a published number, these bounds remove 69 to 91% of the difference for "
-        "`learned` (2 of 4 are explained). So far, 3 of 57 runs are finished."
+        "of the differences from published numbers that our runs do not reproduce, these bounds remove 69 to 91% for "
+        "`learned` (2 of 4 explained). So far, 3 of 57 runs are finished."
     )
 
 

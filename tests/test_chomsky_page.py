@@ -64,12 +64,12 @@ def test_repeating_a_symbol_is_not_carrying_over(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("done", "end"),
-    [((270, 270), ""), ((4, 270), " So far, 4 of 270 runs are finished, with 1 to 2 of 3 seeds.")],
+    [((270, 270), ""), ((4, 270), " So far, 4 of 270 runs are finished, with 1 to 2 of 3 seeds each.")],
 )
 def test_the_answer_counts_tasks(done: tuple[int, int], end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chomsky, "standing", lambda sweep: done)
     assert chomsky.chomsky_answer() == (
-        "2 of 2 tasks are learned: 2 by `rope`, and 0 by each of the others. Still right at up to five times the "
+        "2 of 2 tasks are learned: 2 by `rope`, and 0 by each of the others. Carried over to up to five times the "
         "training length: `rope` on `even-pairs`." + end
     )
 

@@ -43,7 +43,14 @@ def test_the_first_answer_that_holds() -> None:
     assert answer("behind", path | tree) == "distance suffices"
     assert answer("behind", learned) == "the group is not needed, but distance does not suffice"
     assert answer("open", {(c, "c3"): "behind" for c in CONTROLS}) == "the group matters"
-    assert verdict({(c, t): "behind" for c in CONTROLS for t in TREE_TASKS}).count("`") == 8
+    behind = {c: {(c, t): "behind" for t in TREE_TASKS} for c in CONTROLS}
+    assert verdict(behind["tree"] | behind["wire"] | behind["tree-path"]).endswith(
+        "All controls are behind on all four tasks."
+    )
+    assert verdict(behind["tree"] | behind["wire"]).endswith("Both controls are behind on all four tasks.")
+    assert verdict(behind["tree"] | behind["wire"] | {("tree", "c3"): "open"}).endswith(
+        "`tree-copy`, `tree-rotate`, `tree-ops`."
+    )
     assert answer("behind", {("tree", t): "open" for t in TREE_TASKS}) == "open"
     assert answer("enough", {(c, "c3"): "open" for c in CONTROLS}) == "open"
     assert answer("enough", {("tree", "c3"): ""}) == "not decided yet"
@@ -51,10 +58,9 @@ def test_the_first_answer_that_holds() -> None:
 
 def test_the_words_of_the_pages_follow_from_the_runs() -> None:
     """The README says that distance does not suffice, and on which tasks `tree-learned` is close."""
-    assert controls.answer().startswith("**The group matters.**")
-    assert all(f"`{task}`" in controls.answer() for task in TREE_TASKS)
+    assert controls.answer() == "**The group matters.** All controls are behind on all four tasks."
     assert controls.best() == ["tree-learned", "tree"]
-    assert controls.answer(medium) == controls.answer()
+    assert controls.answer(medium) == controls.answer().replace("All", "Both")
     copy, rotate, c3, ops = controls.gaps("tree-learned")
     assert max(copy, rotate) < 0.5 < ops < c3
     assert all(learned < of for learned, of in zip(controls.gaps("tree-learned"), controls.gaps("tree"), strict=True))

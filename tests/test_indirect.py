@@ -34,8 +34,8 @@ def test_the_table_has_a_line_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(indirect, "unfinished", set)
     assert indirect.compared("decoder")["relative"] == (pytest.approx(140 / 1_820), False)
     assert indirect.indirect_answer() == (
-        "in the decoder, the published claim is seen: `pope` solves the task with 8 of 8 seeds, and `rope` with 0. "
-        "Schemes that differ from `rope`: `pope`."
+        "in the decoder, 8 of 8 seeds solve the task with `pope` and 0 with `rope`: the published lead of `pope` is "
+        "seen. Schemes that differ from `rope`: `pope`."
     )
     assert indirect.solve_rates().splitlines()[2:] == [
         "| decoder | `rope` | 0 of 8 | 0 to 32 | 20.0, 24.0, 94.9 | — |",
@@ -53,8 +53,9 @@ def test_the_answer_says_how_many_seeds_would_count(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(indirect, "indirect", lambda: of)
     monkeypatch.setattr(indirect, "unfinished", set)
     assert [indirect.least_seen(model) for model in ("decoder", "encoder-decoder")] == [8, None]
-    assert (
-        "not seen: `pope` solves the task with 4 of 8 seeds (no number would suffice), " in indirect.indirect_answer()
+    assert indirect.indirect_answer().endswith(
+        "In the encoder-decoder, 4 of 8 seeds solve the task with `pope` and 7 with `rope`: the published lead of "
+        "`pope` is not seen (no number would suffice). Schemes that differ from `rope`: none."
     )
 
 

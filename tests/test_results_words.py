@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ape_cli import position
 from ape_cli.reports import published
 from results import claims
 from results.figures import sweeps
@@ -138,6 +139,7 @@ def test_the_preprint_s_size() -> None:
     assert whole[OWN] - whole["tree"] < (whole[OWN] - cut) / 2, "most of the gap"
     sums = {s: paper.exact("tree-ops/breadth", s).mean for s in SCHEMES}
     assert ranked(sums) == ["rope", "orthogonal-seq", "sinusoidal", OWN, "tree"]
+    assert ahead("tree-ops/breadth", ["tree"], [OWN], METRICS[0], paper)
 
 
 def test_the_locality_bias() -> None:
@@ -194,6 +196,18 @@ def test_starts_at_medium() -> None:
     keys = [key for key in evaluations() if key[0] == "medium" and key[3] == "init=rope"]
     assert {len(evaluations()[key]) for key in keys} == {1}
     assert not any(column.startswith("tree-rotate") for _, column, _, _ in keys)
+
+
+def test_rows_of_the_published_paper() -> None:
+    """In all columns but `tree-copy/breadth`, the row that reads trees has the lowest perplexity in both."""
+    rows = [(s, "init=rope") for s in ("orthogonal-seq", OWN)] + [("rope", "learned=True")]
+    lowest = []
+    for column in (f"{task}/{order}" for task in ("tree-copy", "c3", "tree-ops") for order in ORDERS[::2]):
+        ours = {row: medium.nats(column, *row).mean for row in rows}
+        theirs = {row: published.load("neurips").number(*row, column, "perplexity") for row in rows}
+        values = {row: number.value for row, number in theirs.items() if number}
+        lowest.append([min(of, key=of.__getitem__)[0] == OWN for of in (ours, values)])
+    assert lowest == [[False, False], *[[True, True]] * 5]
 
 
 def test_extraction() -> None:
@@ -357,7 +371,8 @@ def test_what_was_not_run() -> None:
     about = [about for _, about in runs()]
     rates = {(a.config.preset, a.config.lr_peak) for a in about if "lr_peak" not in a.variant}
     assert len(rates) == len(dict(rates)), "one learning rate for all encodings of a preset"
-    assert not {a.config.scheme for a in about} & {"axial-rope", "mixed-rope"}
+    missing = {"axial-rope", "mixed-rope", "selective-rope", "forget", "shear"}
+    assert set(position.names()) - {a.config.scheme for a in about} == missing
     assert {a.dataset.task for a in about if a.config.scheme == "lie"} <= set(TREE_TASKS), "not on grids"
     assert {a.dataset.name for a in about if a.dataset.task == "images"} == {"images-digits"}
     done = [machines.standing(sweep) for sweep in ("length", "depth")]

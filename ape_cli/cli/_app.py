@@ -47,7 +47,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Compare positional encodings: generate structured data, train one shared transformer "
+    help="Compare positional encodings: generate structured data, train the same transformer "
     "with any scheme, evaluate it, and print tables of scores.",
 )
 

@@ -34,10 +34,11 @@ class ScoreOptions:
 
     PANEL: ClassVar = SCORES
     metric: str | None = option(
-        "Metric: token_accuracy (default), exact_match, cross_entropy or perplexity. With --against, its first one."
+        "Metric: token_accuracy (default), exact_match, cross_entropy or perplexity. "
+        "With --against, the first one of the published numbers."
     )
     against: str | None = option(
-        "Show published numbers next to yours: `neurips`, its preprint `paper`, or those of a file.",
+        "Show published numbers next to yours: of the paper (`neurips`), of its preprint (`paper`), or of a file.",
         metavar="neurips|paper|FILE.toml",
     )
     compare: tuple[str, str] | None = option("Compare two rows of the tables, paired by seed.", metavar="A B")

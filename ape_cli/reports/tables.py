@@ -202,7 +202,7 @@ def _untuned(lines: pl.DataFrame) -> tuple[list[str], list[str]]:
     untuned = lines.filter("untuned")["column"].unique(maintain_order=True).to_list()
     named = "" if lines["untuned"].all() else f" in {', '.join(untuned)}"
     where = named if len(named) <= _LONG else f" in {counted(len(untuned), 'column')}"
-    note = f"Not tuned{where}: nothing is underlined."
+    note = f"Not tuned{where}: nothing is underlined{' there' * bool(where)}."
     return ([note], [_UNTUNED.format(named)]) if untuned else ([], [])
 
 

@@ -152,10 +152,10 @@ def chomsky_answer() -> str:
     known = sum(learned_by(task) > 0 for task in names)
     over = {task: [row for row in rows() if (task, row) in chomsky() and carries_over(task, row)] for task in names}
     still = "; ".join(f"{_names(of)} on `{task}`" for task, of in over.items() if of) or "none"
-    seeds = f", with {_range([*map(len, chomsky().values())])} of {len(GRID.seeds)} seeds"
+    seeds = f", with {_range([*map(len, chomsky().values())])} of {len(GRID.seeds)} seeds each"
     return (
         f"{known} of {len(names)} tasks are learned: {most} by {best}{apart}. "
-        f"Still right at up to five times the training length: {still}.{so_far(*standing(SUITE), seeds)}"
+        f"Carried over to up to five times the training length: {still}.{so_far(*standing(SUITE), seeds)}"
     )
 
 

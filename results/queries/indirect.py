@@ -79,11 +79,11 @@ def indirect_answer() -> str:
             continue
         (pope, count), (rope, _) = solved(model, "pope"), solved(model, BASELINE)
         differ = [f"`{scheme}`" for scheme, (_, counts) in compared(model).items() if counts]
-        seen = "seen" if "`pope`" in differ and pope > rope else "not seen"
-        least = "" if seen == "seen" else f" ({least_seen(model) or 'no number'} would suffice)"
+        is_seen = "`pope`" in differ and pope > rope
+        seen = "seen" if is_seen else f"not seen ({least_seen(model) or 'no number'} would suffice)"
         sentences.append(
-            f"in the {model}, the published claim is {seen}: `pope` solves the task with {pope} of {count} "
-            f"seeds{least}, and `rope` with {rope}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."
+            f"in the {model}, {pope} of {count} seeds solve the task with `pope` and {rope} with `rope`: the published "
+            f"lead of `pope` is {seen}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."
         )
     return " ".join([sentences[0], *(text[0].upper() + text[1:] for text in sentences[1:])])
 

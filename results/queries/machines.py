@@ -37,9 +37,6 @@ def verdict_counts(source: str) -> list[int]:
     return [len(words), *(words.count(word) for word in get_args(Word))]
 
 
-PREPRINT = ("table1-paper", "table2-paper")  # the sweeps at the preprint's size
-
-
 def standing(*sweeps: str) -> list[int]:
     """The numbers of finished runs, and of all runs, of some sweeps together."""
     counts = [plans.standing(sweep) for sweep in sweeps]

@@ -47,7 +47,7 @@ def half_tuned(tmp_path: Path) -> Path:
 def test_each_column_is_tuned_or_not(half_tuned: Path) -> None:
     (table,) = tables(half_tuned)
     assert underlined(table) == {"copy on copy": [], "reverse on reverse": ["rope (lr_peak=0.002)"]}
-    assert "Not tuned in copy on copy: nothing is underlined." in table.notes
+    assert "Not tuned in copy on copy: nothing is underlined there." in table.notes
 
 
 def test_a_single_score_has_no_mark(tmp_path: Path) -> None:

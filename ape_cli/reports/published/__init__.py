@@ -178,10 +178,10 @@ class Published(BaseModel):
         told = [note for note in self.note if any(note.concerns(*cell) for cell in cells)]
         rules = [note.text for note in told]
         doubted = " †: doubtful." * any(note.dagger for note in told)
+        of = f"{self.seeds} seeds"
         if (interval or self.spread == "interval") and compared["paper_spread"].count() > 0:
-            spread = "half of the 95% interval" if self.spread == "interval" else "the standard deviation"
-            rules.append(f"± in brackets: {spread} over seeds.")
-        return [f"In brackets: {self.called}, {self.seeds} seeds{size}.{doubted}"], rules
+            of = f"± {'half of the 95% interval' if self.spread == 'interval' else 'standard deviation'} over {of}"
+        return [f"In brackets: {self.called}, {of}{size}.{doubted}"], rules
 
     def is_doubted(self, row: str, column: str) -> bool:
         """Whether the number of a row in a column of the source has the mark † of a note."""

@@ -109,9 +109,7 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
     out, _ = ape("report", "--results", str(tmp_path), "--against", str(file), "--format", "markdown")
     assert "| rope | <ins>85.00</ins> ±7.1 [90.00] |" in out
     assert "| rope (learned=True) | <ins>85.00</ins> ±7.1 [95.00 ±1.0] |" in out
-    assert "In brackets: Doe 2025, 3 seeds." in out
-    every, _ = ape("report", "--results", str(tmp_path), "--against", str(file), "--format", "markdown", "--notes")
-    assert "- ± in brackets: half of the 95% interval over seeds." in every
+    assert "In brackets: Doe 2025, ± half of the 95% interval over 3 seeds." in out
     rows = {line["variant"]: line for line in lines(tmp_path, against=str(file))}
     assert rows["learned=True"]["paper_mean"] == 0.95
     assert (rows["learned=True"]["paper_column"], rows[""]["paper_spread"]) == ("reverse", None)
