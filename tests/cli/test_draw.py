@@ -16,9 +16,10 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
 from ape_cli.models.factory import of_experiment
 from ape_cli.reports.pictures import Panel, load
+from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors
-from tests.conftest import ape, registry_of
+from tests.conftest import ape
 from tests.reports.pictures.material import line, made, subject
 
 
@@ -110,7 +111,7 @@ def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     results = tmp_path_factory.mktemp("results")
     options = ("--set", "lr_peak=0.1", "--preset", "tiny", "--device", "cpu", "--no-eval", "--results", str(results))
     ape("train", "--scheme", "orthogonal-seq", "--data", str(words.folder), *options)
-    return next(iter(registry_of(Path(results))))
+    return next(iter(Registry(Path(results))))
 
 
 def test_before_and_after_training(run: Run, words: Dataset) -> None:
@@ -133,7 +134,7 @@ def test_a_decoder_only_run_has_the_scalars_of_its_decoder(words: Dataset, tmp_p
     """Those of the encoder are not trained. The bucket of a key up to 15 steps behind is the distance."""
     options = ("--preset", "tiny", "--device", "cpu", "--no-eval", "--results", str(tmp_path))
     ape("train", "--scheme", "t5", "--model", "decoder", "--data", str(words.folder), *options)
-    trained = next(iter(registry_of(tmp_path)))
+    trained = next(iter(Registry(tmp_path)))
     (subject,) = of_run(trained, Places(length=8), before=False).subjects
     stored, *_ = load_tensors(trained.folder / "model.safetensors")
     np.testing.assert_allclose(subject.scores[:, -1, ::-1], stored["scheme.scalars"][1, :, :8], atol=1e-6)
