@@ -27,9 +27,9 @@ def scheme_of(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> 
     return scheme.to(dtype)
 
 
-def tokens(dtype: torch.dtype = torch.float64, seed: int = 2) -> torch.Tensor:
+def tokens(dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """What a layer reads. -> [B, N, D]"""
-    return torch.randn(B, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return torch.randn(B, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).to(dtype)
 
 
 def qk(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:

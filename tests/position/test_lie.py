@@ -25,9 +25,9 @@ def make(structure: str = "grid(2)", d_model: int = H * K, seed: int = 3, block:
     return scheme.double()
 
 
-def own_places(seed: int = 1, high: int = 5, axes: int = 2) -> Tensor:
-    """Places that rows do not share, and of which several tokens have the same. -> int64 [B, N, C]"""
-    return torch.randint(0, high, (B, N, axes), generator=torch.Generator().manual_seed(seed))
+def own_places(seed: int = 1, high: int = 5) -> Tensor:
+    """Places that rows do not share, and of which several tokens have the same. -> int64 [B, N, 2]"""
+    return torch.randint(0, high, (B, N, 2), generator=torch.Generator().manual_seed(seed))
 
 
 def written_out(scheme: Lie, x: Tensor, at: Tensor) -> Tensor:

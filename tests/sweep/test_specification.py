@@ -14,7 +14,7 @@ from tests.conftest import grid_of, points_of
 
 
 def points(*fields: dict[str, Any]) -> list[tuple[Any, ...]]:
-    found = points_of([grid_of(f) for f in fields], "tiny")
+    found = points_of([grid_of(f) for f in fields])
     return [(p.scheme, p.task or p.data, p.order, p.seed, p.settings.get("decay")) for p in found]
 
 
@@ -33,7 +33,7 @@ def test_a_list_of_settings_is_one_trial_each() -> None:
 
 def test_a_value_of_a_list_may_be_a_list() -> None:
     grid = {"schemes": ["rope"], "tasks": ["copy"], "set": {"widths": [[1, 2], [3]]}}
-    assert [point.settings["widths"] for point in points_of([grid_of(grid)], "tiny")] == [[1, 2], [3]]
+    assert [point.settings["widths"] for point in points_of([grid_of(grid)])] == [[1, 2], [3]]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_value_of_a_list_may_be_a_list() -> None:
 def test_sizes_and_generalise_in_a_file(tmp_path: Path, value: str, sizes: object) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(f'schemes = ["rope"]\ntasks = ["copy"]\nsizes = "1-3"\ngeneralise = {value}\n')
-    (point,) = points_of(specification.read(file), "tiny")
+    (point,) = points_of(specification.read(file))
     assert (point.sizes, point.tests.generalise) == ("1-3", sizes)
 
 
