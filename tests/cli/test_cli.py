@@ -145,6 +145,7 @@ def test_show(here: Path) -> None:
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`--data` already names a dataset"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["eval", "nothing"], 2, "no runs in results"),
+        (["eval", "--batch-size", "0"], 2, "bad --batch-size"),
         (["report"], 1, "ape train"),
         (["report", "--out", "table.pdf"], 2, "--format"),
         (["report", "--plot-format", "png"], 2, "--plot-format has no effect"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,14 @@ def test_options_are_those_of_the_scheme() -> None:
         of_scheme("sinusoidal", SchemeOptions(settings=[f"positions_scale={scale}"]), Places()) for scale in (1, 0.5)
     )
     np.testing.assert_allclose(half.subjects[0].scores, whole.subjects[0].scores / 4, atol=1e-9)
+
+
+def test_a_picture_has_the_places_that_are_asked_for() -> None:
+    assert "from left to right: 1 to 3\n" in ape("draw", "rope", "--view", "pairs", "--length", "3")[0]
+    for words, places in ((("orthogonal-tree", "--depth", "1"), 3), (("orthogonal-grid", "--side", "2"), 4)):
+        assert (
+            len(re.findall(r" \d\.\d\d", ape("draw", *words, "--view", "nodes")[0].partition("query at")[2])) == places
+        )
 
 
 @pytest.mark.parametrize(
