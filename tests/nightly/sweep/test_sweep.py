@@ -174,7 +174,7 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
     shard.unlink()  # generated again, because it is needed
     out, err = ape(*words, code=1)
     assert "2 trials: 1 failed, 1 finished; 0 trained now" in out
-    assert "run.json is damaged" in err or "cannot read" in err
+    assert "run.json is damaged" in err
     assert shard.exists()
 
 
