@@ -23,6 +23,7 @@ from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
 from ape_cli.structure import Tree
 from tests.evaluation.test_laws import of_radians
+from tests.position.draws import draw
 
 
 def matrix(*rows: list[float]) -> Tensor:
@@ -39,7 +40,7 @@ def jordan(size: int) -> Tensor:
 
 def test_each_kind_of_matrix_is_found() -> None:
     """Its kind, and the size of its largest Jordan block, in its own basis and in a random one."""
-    basis = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    basis = draw(4, 4, seed=0)
     cases: list[tuple[Tensor, str, int]] = [
         (torch.eye(4).double(), "trivial", 1),
         (turn(0.3), "elliptic", 1),
@@ -58,7 +59,7 @@ def test_each_kind_of_matrix_is_found() -> None:
         assert (found.kind, found.block) == (kind, block), given
         if len(given) == 4:
             turned = spectrum_of((basis @ given @ torch.linalg.inv(basis))[None])
-            assert (turned.kind if kind != "trivial" else "trivial", turned.block) == (kind, block), given
+            assert (turned.kind, turned.block) == (kind, block), given
 
 
 def test_permutations_are_found_by_their_entries() -> None:
@@ -163,7 +164,7 @@ class Repeated(Scheme):
     """Learned vectors of the place within a period of five: a table that is a representation of a ring, and so of Z."""
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
-        table = torch.randn(5, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        table = draw(5, 32)
         return x + table[context.positions % 5]
 
 
@@ -192,7 +193,7 @@ class Turned(Scheme):
     structures = ("tree(k)",)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
-        free = torch.randn(2, 32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        free = draw(2, 32, 32)
         left, right = torch.linalg.matrix_exp(free - free.mT)
         vectors = {1: torch.ones(32).double()}
         for heap in range(2, int(context.positions.max()) + 1):

@@ -13,6 +13,7 @@ import torch
 from ape_cli import position
 from ape_cli.attention import Attention, AttentionContext, KVCache
 from ape_cli.position import AttentionPair, Scheme
+from tests.position.draws import draw
 
 B, N, H, K = 2, 75, 2, 8  # more tokens than two blocks
 D = H * K
@@ -29,12 +30,12 @@ def scheme_of(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> 
 
 def tokens(dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """What a layer reads. -> [B, N, D]"""
-    return torch.randn(B, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).to(dtype)
+    return draw(B, N, D, seed=2).to(dtype)
 
 
 def qk(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
     """Queries and keys. -> [B, H, N, K] each"""
-    both = torch.randn(2, B, H, N, K, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    both = draw(2, B, H, N, K, seed=3)
     q, k = both.to(dtype)
     return q, k
 

@@ -12,8 +12,9 @@ from ape_cli.evaluation.laws._subjects import make as subject
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import skew
 from ape_cli.position.lie import Lie
+from tests.position.draws import draw
 from tests.position.golden import GOLDEN
-from tests.position.test_axial_rope import draw, places
+from tests.position.test_axial_rope import places
 
 B, N, H, K = 3, 12, 2, 8
 
