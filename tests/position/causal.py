@@ -20,10 +20,10 @@ D = H * K
 Check = Callable[[str, dict[str, Any]], None]  # of a scheme and its options
 
 
-def scheme_of(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> Scheme:
+def scheme_of(name: str, dtype: torch.dtype = torch.float64, width: int = D, **options: Any) -> Scheme:
     """A small scheme that has its module of the decoder's first layer."""
     settings = {"max_size": N, "generator": torch.Generator().manual_seed(1)} | options
-    scheme = position.make(name, D, H, **settings)
+    scheme = position.make(name, width, H, **settings)
     scheme.attach("decoder", 0)
     return scheme.to(dtype)
 
@@ -76,11 +76,16 @@ def check_autocast(name: str, options: dict[str, Any], worst: float) -> None:
 
 
 def check_gradients(name: str, options: dict[str, Any]) -> None:
-    """The gradients of queries, keys and all parameters are those of finite differences."""
-    scheme = scheme_of(name, **options)
-    count = 5
-    q, k = (each[:1, :, :count].clone().requires_grad_() for each in qk())
-    x = tokens()[:1, :count].clone().requires_grad_()
+    """The gradients of queries, keys and all parameters are those of finite differences, which take two runs each.
+
+    Parameters are as large as after training, and `contextual` also reaches its last position.
+    """
+    count, channels = 5, 4
+    scheme = scheme_of(name, width=H * channels, max_size=2, **options)
+    for i, parameter in enumerate(scheme.parameters()):
+        parameter.data = draw(*parameter.shape, seed=10 + i)
+    q, k = (each.requires_grad_() for each in draw(2, 1, H, count, channels, seed=3))
+    x = draw(1, count, H * channels, seed=2).requires_grad_()
 
     def found(q: torch.Tensor, k: torch.Tensor, x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return scores(scheme, q, k, content_of(scheme, x))
