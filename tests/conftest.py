@@ -27,8 +27,6 @@ from ape_cli.core.executors import local
 from ape_cli.data import generation, loader
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.runs import filters
-from ape_cli.runs.registry import Registry
 from ape_cli.sweep import combinations, specification
 from tests import forks
 
@@ -102,14 +100,9 @@ def grid_of(fields: dict[str, Any]) -> specification.SweepSpec:
     return grid
 
 
-def points_of(grids: list[specification.SweepSpec], preset: str, *folder: Any) -> list[ExperimentSpec]:
-    """Returns the trials of grids. `folder`: the function that maps the name of a dataset to its folder."""
-    return combinations.first_stage(combinations.groups(grids, preset, *folder))
-
-
-def registry_of(where: Path, preset: str | None = None) -> Registry:
-    """Returns the runs in a folder, or only those of one preset."""
-    return Registry(where).where(filters.make(None, None, [preset] if preset else None))
+def points_of(grids: list[specification.SweepSpec]) -> list[ExperimentSpec]:
+    """Returns the trials of grids, at preset tiny."""
+    return combinations.first_stage(combinations.groups(grids, "tiny"))
 
 
 @pytest.fixture(scope="session")

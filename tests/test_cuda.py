@@ -23,7 +23,7 @@ from ape_cli.runs.config import PRECISIONS, Config
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.trainer import Stopped, Trainer
-from tests.training.test_trainer import Memory
+from tests.training.test_trainer import Memory, stopping_at
 
 pytestmark = [
     pytest.mark.cuda,
@@ -172,15 +172,9 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
     found = settled(scheme, data, dropout=0.1, steps=24, validate_every_steps=12)
     straight = Trainer(experiment.of(found, data), Memory(), Execution(GPU))
     straight.run()
-    store, stopped = Memory(), 0
-
-    def stop() -> bool:
-        nonlocal stopped
-        stopped += 1
-        return stopped == 13
-
+    store = Memory()
     with pytest.raises(Stopped):
-        Trainer(experiment.of(found, data), store, Execution(GPU, stop=stop)).run()
+        Trainer(experiment.of(found, data), store, Execution(GPU, stop=stopping_at(13))).run()
     resumed = Trainer(experiment.of(found, data), store, Execution(GPU))
     assert resumed.progress.step == 13
     resumed.run()

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +35,13 @@ def test_links_between_files_of_the_repository_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "maintainers").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_modules_and_tests_of_mutants_exist() -> None:
+    mutants = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    left_out = [words.partition("=")[2].partition("::")[0] for words in mutants["pytest_add_cli_args"]]
+    named = [*mutants["only_mutate"], *mutants["also_copy"], *mutants["pytest_add_cli_args_test_selection"], *left_out]
+    assert [name for name in named if not any(ROOT.glob(name))] == []
 
 
 def test_a_package_knows_the_commit_that_it_was_built_from(

@@ -44,12 +44,12 @@ def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
     return AttentionContext.of(scheme, here, here), N
 
 
-def small_blocks(patch: pytest.MonkeyPatch, *, queries: int = 4) -> list[int]:
+def small_blocks(patch: pytest.MonkeyPatch) -> list[int]:
     """Makes attention use blocks at any length. Returns a list that collects the number of queries of each block."""
     patch.setattr(dot, "_LONG", 1)
     patch.setattr(dot, "_LONG_FUSED", 1)
     patch.setattr(dot, "_AT_ONCE", 1)
-    patch.setattr(dot, "_AT_LEAST", queries)
+    patch.setattr(dot, "_AT_LEAST", 4)
     sizes, checkpoint = [], dot.checkpoint
     patch.setattr(dot, "checkpoint", lambda *a, **b: (sizes.append(a[2].shape[-2]), checkpoint(*a, **b))[1])
     return sizes

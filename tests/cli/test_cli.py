@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from ape_cli.cli.console import scores_in_words
 from ape_cli.cli.evaluate import with_perplexity
 from tests.conftest import ape
+from tests.interpreters import python
 
 TINY = ["--n-validation", "30", "--n-test", "30"]
 
@@ -50,9 +49,7 @@ def imported(*words: str) -> set[str]:
         "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return set(done.stderr.splitlines()[-1].split())
+    return set(python("-c", code).stderr.splitlines()[-1].split())
 
 
 def test_help_imports_nothing_slow() -> None:
@@ -148,6 +145,7 @@ def test_show(here: Path) -> None:
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`--data` already names a dataset"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["eval", "nothing"], 2, "no runs in results"),
+        (["eval", "--batch-size", "0"], 2, "bad --batch-size"),
         (["report"], 1, "ape train"),
         (["report", "--out", "table.pdf"], 2, "--format"),
         (["report", "--plot-format", "png"], 2, "--plot-format has no effect"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
 from ape_cli.models.factory import of_experiment
 from ape_cli.reports.pictures import Panel, load
+from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors
-from tests.conftest import ape, registry_of
+from tests.conftest import ape
 from tests.reports.pictures.material import line, made, subject
 
 
@@ -88,6 +90,14 @@ def test_options_are_those_of_the_scheme() -> None:
     np.testing.assert_allclose(half.subjects[0].scores, whole.subjects[0].scores / 4, atol=1e-9)
 
 
+def test_a_picture_has_the_places_that_are_asked_for() -> None:
+    assert "from left to right: 1 to 3\n" in ape("draw", "rope", "--view", "pairs", "--length", "3")[0]
+    for words, places in ((("orthogonal-tree", "--depth", "1"), 3), (("orthogonal-grid", "--side", "2"), 4)):
+        assert (
+            len(re.findall(r" \d\.\d\d", ape("draw", *words, "--view", "nodes")[0].partition("query at")[2])) == places
+        )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -110,7 +120,7 @@ def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     results = tmp_path_factory.mktemp("results")
     options = ("--set", "lr_peak=0.1", "--preset", "tiny", "--device", "cpu", "--no-eval", "--results", str(results))
     ape("train", "--scheme", "orthogonal-seq", "--data", str(words.folder), *options)
-    return next(iter(registry_of(Path(results))))
+    return next(iter(Registry(Path(results))))
 
 
 def test_before_and_after_training(run: Run, words: Dataset) -> None:
@@ -133,7 +143,7 @@ def test_a_decoder_only_run_has_the_scalars_of_its_decoder(words: Dataset, tmp_p
     """Those of the encoder are not trained. The bucket of a key up to 15 steps behind is the distance."""
     options = ("--preset", "tiny", "--device", "cpu", "--no-eval", "--results", str(tmp_path))
     ape("train", "--scheme", "t5", "--model", "decoder", "--data", str(words.folder), *options)
-    trained = next(iter(registry_of(tmp_path)))
+    trained = next(iter(Registry(tmp_path)))
     (subject,) = of_run(trained, Places(length=8), before=False).subjects
     stored, *_ = load_tensors(trained.folder / "model.safetensors")
     np.testing.assert_allclose(subject.scores[:, -1, ::-1], stored["scheme.scalars"][1, :, :8], atol=1e-6)

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType
 from typing import Any
 
 import pytest
 from torch import Tensor
-from typer.testing import CliRunner
 
 from ape_cli import attention, position
-from ape_cli.cli import app
 from ape_cli.cli.lists import algebra_rows
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation import profiling
 from ape_cli.experiment import ExperimentSpec
 from ape_cli.position import Context, Side
 from ape_cli.position.rope import Rope
+from ape_cli.reports import pictures, views
 from ape_cli.runs import config
 from tests.conftest import ape
 
-run = CliRunner().invoke
-
 
 def test_schemes_are_compared_by_their_own_properties() -> None:
-    done = run(app, ["schemes", "--json"])
-    assert done.exit_code == 0
-    lines = {s["scheme"]: s for s in json.loads(done.stdout)}
+    lines = {s["scheme"]: s for s in json.loads(ape("schemes", "--json")[0])}
     assert set(lines) == set(position.names())
     # from the survey's comparison and the paper's section 5
     for name, relative, learnable, extrapolation in [
@@ -40,9 +36,9 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
         assert (line["relative"], line["learnable"], line["extrapolation"]) == (relative, learnable, extrapolation)
     assert lines["orthogonal"]["structures"] == ["any"]
     assert lines["sinusoidal"]["structures"] == ["seq", "grid(n)"]
-    table = run(app, ["schemes"])
-    assert "seq (grid(n))" in table.stdout
-    assert all(name in table.stdout for name in position.names())
+    table = ape("schemes")[0]
+    assert "seq (grid(n))" in table
+    assert all(name in table for name in position.names())
 
 
 @pytest.mark.parametrize(
@@ -50,14 +46,11 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
     [("schemes", "scheme", ["rope", "alibi"]), ("attentions", "attention", ["linear", "dot"])],
 )
 def test_only_what_is_named_is_listed(command: str, field: str, names: list[str]) -> None:
-    done = run(app, [command, *names, names[0], "--json"])
-    assert [line[field] for line in json.loads(done.stdout)] == names
-    table = run(app, [command, names[0]]).stdout
+    assert [line[field] for line in json.loads(ape(command, *names, names[0], "--json")[0])] == names
+    table = ape(command, names[0])[0]
     assert names[0] in table
     assert names[1] not in table
-    wrong = run(app, [command, names[1], f"{names[0]}e"])
-    assert wrong.exit_code == 2
-    assert f"did you mean '{names[0]}'" in wrong.output
+    assert f"did you mean '{names[0]}'" in ape(command, names[1], f"{names[0]}e", code=2)[1]
 
 
 def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +61,16 @@ def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None
         return profiling.Cost(name, "seq", model or "", 12_345, 1.5, 1.25, 1.75)
 
     monkeypatch.setattr(profiling, "measure", measure)
-    table = run(app, ["schemes", "rope", "--measure", "--model", "decoder"]).stdout
+    table = ape("schemes", "rope", "--measure", "--model", "decoder")[0]
     assert asked == [("rope", "decoder")]
     assert all(cost in table for cost in ("12,345", "1.50", "1.25", "1.75"))
+
+
+@pytest.mark.parametrize(("command", "package"), [("report", views), ("draw", pictures)])
+def test_views_are_listed_with_what_they_show(command: str, package: ModuleType) -> None:
+    listed = [line.split(maxsplit=1) for line in ape(command, "--views")[0].splitlines()]
+    assert sorted(name for name, _ in listed) == sorted(package.names())
+    assert all(about == package.load(name).about for name, about in listed)
 
 
 def test_what_no_relation_is_known_of_is_not_tested() -> None:
@@ -94,10 +94,9 @@ def test_what_no_relation_is_known_of_is_not_tested() -> None:
 
 
 def test_check_prints_the_verdict_first_and_lists_the_rest_only_if_asked() -> None:
-    short = run(app, ["check", "none"]).stdout.splitlines()
-    assert len(short) == 1
-    every = run(app, ["check", "none", "--all"]).stdout.splitlines()
-    assert every[0] == short[0]
+    (short,) = ape("check", "none")[0].splitlines()
+    every = ape("check", "none", "--all")[0].splitlines()
+    assert every[0] == short
     assert any("registered" in line for line in every[1:])
 
 
@@ -108,7 +107,7 @@ def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPa
         return x * 1.0
 
     monkeypatch.setattr(Rope, "rotate", failing)
-    lines = run(app, ["check", "rope"]).stdout.splitlines()
+    lines = ape("check", "rope", code=1)[0].splitlines()
     (first,) = (
         number for number, line in enumerate(lines) if line.startswith("FAILS: rope on seq, ") and "too far" in line
     )

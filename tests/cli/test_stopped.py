@@ -8,37 +8,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ape
-from tests.interpreters import STORING
-
-
-def begin(*words: str, cwd: Path) -> subprocess.Popen:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes inherit that SIGINT is ignored
-    return subprocess.Popen(
-        [sys.executable, "-c", STORING, *words],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def wait_for(condition, process: subprocess.Popen) -> None:
-    for _ in range(1200):
-        if condition():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("it never happened")
-
+from tests.interpreters import STORING, started, until
 
 LONG = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--preset", "tiny", "--seed", "5",
         "--set", "steps=120", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
@@ -64,8 +39,8 @@ def test_a_killed_process_is_resumed_to_the_same_weights(here: Path, straight: t
 
 def check_resumed(here: Path, straight: tuple[str, bytes], sign: signal.Signals, code: int) -> str:
     """Stops `ape train` with a signal and resumes it. Returns what the stopped process wrote to stderr."""
-    process = begin(*LONG, cwd=here)
-    wait_for(lambda: list(here.glob("results/runs/*/state/state.safetensors")), process)
+    process = started("-c", STORING, *LONG, where=here)
+    until(lambda: list(here.glob("results/runs/*/state/state.safetensors")), process)
     os.kill(process.pid, sign)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err

@@ -15,8 +15,9 @@ from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import document, rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, choose
+from ape_cli.runs.registry import Registry
 from ape_cli.storage.paths import storage_path
-from tests.conftest import ape, registry_of
+from tests.conftest import ape
 from tests.registered import edit, rename
 from tests.reports.test_aggregation import add
 
@@ -58,7 +59,7 @@ def hostile(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("style", ["rich", "markdown", "latex", "csv", "json", "html"])
 def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
     """HTML takes 2 seconds, because the page has the plots of all views."""
-    made = document.read(registry_of(hostile), choose(None, None, None), Options(style=style))
+    made = document.read(Registry(hostile), choose(None, None, None), Options(style=style))
     out = made.text("score")
     assert not any(character in out for character in FORBIDDEN)
     if style == "markdown":

@@ -27,8 +27,8 @@ ROWS = {"train": 40, "validation": 10, "test": 12}  # of each size, if a task ha
 FEW = tasks.make("copy", sizes="1-2,9", vocabulary=2)
 
 
-def written(task: BaseTask, folder: Path, rows: Mapping[str, int] = ROWS, shard_rows: int = 64, **how: Any) -> Any:
-    return generate(task, generation.plan(task, seed=7, rows=task.rows(rows, 7), shard_rows=shard_rows), folder, **how)
+def written(task: BaseTask, folder: Path, rows: Mapping[str, int] = ROWS, shard_rows: int = 64) -> Any:
+    return generate(task, generation.plan(task, seed=7, rows=task.rows(rows, 7), shard_rows=shard_rows), folder)
 
 
 def sources(folder: Path, split: str) -> list[tuple[Any, int]]:

@@ -14,8 +14,9 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_experiment
+from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
-from tests.conftest import ape, registry_of
+from tests.conftest import ape
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     results = tmp_path_factory.mktemp("results")
     words_of = ("--preset", "tiny", "--set", "dropout=0.5", "--device", "cpu", "--no-eval")
     ape("train", "--scheme", "none", "--data", str(words.folder), *words_of, "--results", str(results))
-    return next(iter(registry_of(Path(results))))
+    return next(iter(Registry(Path(results))))
 
 
 def test_weights_by_hand(run: Run, words: Dataset) -> None:
@@ -73,7 +74,7 @@ def test_the_tokens_of_an_image_are_rows_and_columns(here: Path) -> None:
     ape("gen", "images", "--source", "digits", "--n", "40", "--n-validation", "10", "--n-test", "10", "--out", "digits")
     options = ("--preset", "tiny", "--set", "steps=2", "--set", "validate_every_steps=2", "--device", "cpu")
     ape("train", "--scheme", "orthogonal-grid", "--data", "digits", "--no-eval", *options)
-    run, data = next(iter(registry_of(here / "results"))), open_dataset(here / "digits")
+    run, data = next(iter(Registry(here / "results"))), open_dataset(here / "digits")
     found = attention_maps(run, data, "test", 3, "encoder")
     assert found.weights.shape == (1, 2, 16, 16)
     assert found.queries == found.keys == [f"{i},{j}" for i in (1, 2, 3, 4) for j in (1, 2, 3, 4)]

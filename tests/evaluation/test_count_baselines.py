@@ -16,8 +16,9 @@ import pytest
 from ape_cli import tasks
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.count_baselines import chance_by_size, count_baselines
+from ape_cli.runs.registry import Registry
 from ape_cli.structure import Seq, Tree
-from tests.conftest import ape, registry_of, write
+from tests.conftest import ape, write
 
 MODULE = "ape_cli.evaluation.count_baselines"
 Row = dict[str, Any]
@@ -243,7 +244,7 @@ def test_training_and_evaluation_count_once(here: Path, only_read: Callable[[], 
     words = ["train", "--scheme", "none", "--task", "copy", "--preset", "tiny", "--device", "cpu", "--set", "steps=1"]
     first = json.loads(ape(*words, "--json")[0])["baselines"]
     ape("eval", "copy-none-42", "--split", "validation")
-    (run,), data = registry_of(here / "results"), open_dataset(here / "datasets" / "copy-tiny")
+    (run,), data = Registry(here / "results"), open_dataset(here / "datasets" / "copy-tiny")
     stored = {evaluation["split"]: evaluation["baselines"] for evaluation in run.evaluations()[0]}
     assert stored == {split: count_baselines(data, split).counted for split in ("validation", "test")}
     only_read()

@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from ape_cli.cli import app
 from ape_cli.evaluation.algebra import RELATIONS
 from ape_cli.evaluation.algebra.action import LIMIT
 from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, planes
@@ -18,6 +16,7 @@ from ape_cli.evaluation.algebra.relations_of_trees import mirrored
 from ape_cli.position import Scheme
 from ape_cli.position._operators import exponential, skew, skew_of
 from ape_cli.structure import Tree
+from tests.conftest import ape
 
 NAMES = [f"{relation.special.label} in {relation.general.label}" for relation in RELATIONS]
 
@@ -109,12 +108,9 @@ def test_nodes_of_the_mirrored_tree() -> None:
         assert mirrored(Tree(branching), nodes).tolist() == expected
 
 
-run = CliRunner().invoke
-
-
 def test_the_command_prints_the_map() -> None:
-    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
-    lines = {line["scheme"]: line["algebra"] for line in json.loads(done.stdout)}
+    out, _ = ape("schemes", "rope", "none", "--algebra", "--json")
+    lines = {line["scheme"]: line["algebra"] for line in json.loads(out)}
     assert set(lines) == {"rope", "none"}
     (first, *_) = lines["rope"]["representations"]
     assert (first["kind"], first["law"], first["holds"]) == ("elliptic", "composition", True)
@@ -122,9 +118,9 @@ def test_the_command_prints_the_map() -> None:
     assert {len(values) for values in first["eigenvalues"]} == {8}
     assert {case["general"] for case in lines["none"]["special_case_of"]} >= {"rope learned=true"}
     assert {case["special"] for case in lines["rope"]["contains"]} >= {"none", "GRAPE-M"}
-    done = run(app, ["schemes", "learned", "sinusoidal", "--algebra"])
-    table = done.stdout.splitlines()
+    out, err = ape("schemes", "learned", "sinusoidal", "--algebra")
+    table = out.splitlines()
     assert any("learned" in line and "none" in line and "fails" in line for line in table)
     assert any("sinusoidal" in line and "elliptic" in line and "Z^2" in line for line in table)
-    assert "shift: P(p + n)" in done.stderr
-    assert "round trip" not in done.stderr
+    assert "shift: P(p + n)" in err
+    assert "round trip" not in err

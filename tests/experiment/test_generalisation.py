@@ -10,7 +10,7 @@ import pytest
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment.generalisation import LengthGeneralisation, multiples
-from ape_cli.experiment.spec import ExtraEvaluations, parse
+from ape_cli.experiment.spec import parse
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 
@@ -22,10 +22,8 @@ def test_multiples_are_rounded_half_up() -> None:
 
 @pytest.mark.parametrize("bad", ["", "x", [], [1.5], "70000", [True]])
 def test_bad_sizes(bad: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="bad `generalise`"):
         parse(bad)
-    with pytest.raises(UsageError):
-        ExtraEvaluations(decode="beam")
 
 
 def test_train_again_evaluates_a_finished_run(here: Path) -> None:

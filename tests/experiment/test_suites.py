@@ -62,7 +62,7 @@ def test_the_commands_generate_the_data_of_the_sweep(own: Path) -> None:
 def test_a_sweep_takes_all_tasks_of_a_suite(own: Path) -> None:
     (grid,) = specification.read(None, specification.layer({"schemes": ["rope", "none"], "suite": "own.toml"}))
     assert (grid.generalise, grid.rows) == ((8, 10), 60)
-    points = points_of([grid], "tiny")
+    points = points_of([grid])
     assert [(point.scheme, point.task, point.generalise) for point in points] == [
         (scheme, text, (8, 10))
         for text in ("modular kind=parity sizes=1-6", "reverse vocabulary=2 sizes=2-4")

@@ -13,28 +13,29 @@ import torch
 from ape_cli import position
 from ape_cli.attention import Attention, AttentionContext, KVCache
 from ape_cli.position import AttentionPair, Scheme
+from tests.position.draws import draw
 
 B, N, H, K = 2, 75, 2, 8  # more tokens than two blocks
 D = H * K
 Check = Callable[[str, dict[str, Any]], None]  # of a scheme and its options
 
 
-def scheme_of(name: str, dtype: torch.dtype = torch.float64, **options: Any) -> Scheme:
+def scheme_of(name: str, dtype: torch.dtype = torch.float64, width: int = D, **options: Any) -> Scheme:
     """A small scheme that has its module of the decoder's first layer."""
     settings = {"max_size": N, "generator": torch.Generator().manual_seed(1)} | options
-    scheme = position.make(name, D, H, **settings)
+    scheme = position.make(name, width, H, **settings)
     scheme.attach("decoder", 0)
     return scheme.to(dtype)
 
 
-def tokens(dtype: torch.dtype = torch.float64, seed: int = 2) -> torch.Tensor:
+def tokens(dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """What a layer reads. -> [B, N, D]"""
-    return torch.randn(B, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return draw(B, N, D, seed=2).to(dtype)
 
 
 def qk(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
     """Queries and keys. -> [B, H, N, K] each"""
-    both = torch.randn(2, B, H, N, K, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    both = draw(2, B, H, N, K, seed=3)
     q, k = both.to(dtype)
     return q, k
 
@@ -75,11 +76,16 @@ def check_autocast(name: str, options: dict[str, Any], worst: float) -> None:
 
 
 def check_gradients(name: str, options: dict[str, Any]) -> None:
-    """The gradients of queries, keys and all parameters are those of finite differences."""
-    scheme = scheme_of(name, **options)
-    count = 5
-    q, k = (each[:1, :, :count].clone().requires_grad_() for each in qk())
-    x = tokens()[:1, :count].clone().requires_grad_()
+    """The gradients of queries, keys and all parameters are those of finite differences, which take two runs each.
+
+    Parameters are as large as after training, and `contextual` also reaches its last position.
+    """
+    count, channels = 5, 4
+    scheme = scheme_of(name, width=H * channels, max_size=2, **options)
+    for i, parameter in enumerate(scheme.parameters()):
+        parameter.data = draw(*parameter.shape, seed=10 + i)
+    q, k = (each.requires_grad_() for each in draw(2, 1, H, count, channels, seed=3))
+    x = draw(1, count, H * channels, seed=2).requires_grad_()
 
     def found(q: torch.Tensor, k: torch.Tensor, x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         return scores(scheme, q, k, content_of(scheme, x))

@@ -51,7 +51,6 @@ def compare(
     *,
     inside: bool,
     shapes: Sequence[tuple[int, int]] = SHAPES,
-    tolerance: float = 1e-9,
     **how: Any,
 ) -> None:
     """Compare values and gradients.
@@ -80,4 +79,4 @@ def compare(
         for one, other in zip(*results, strict=True):
             assert one.shape == other.shape
             assert one.dtype == other.dtype
-            assert (one - other).abs().max() <= tolerance * max(1.0, float(one.detach().abs().max()))
+            assert (one - other).abs().max() <= 1e-9 * max(1.0, float(one.detach().abs().max()))

@@ -9,15 +9,12 @@ from torch import Tensor
 
 from ape_cli import position
 from ape_cli.position import Scheme
+from tests.position.draws import draw
 from tests.position.golden import GOLDEN
 
 
 def make(d_model: int = 8, heads: int = 1, structure: str = "grid(2)", **options: float) -> Scheme:
     return position.make("axial-rope", d_model, heads, structure=structure, **options)
-
-
-def draw(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def places(*sides: int) -> Tensor:

@@ -14,6 +14,7 @@ from ape_cli.evaluation.laws._subjects import examples
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.position import Context, Scheme
 from ape_cli.structure import Structure, Tree, parse_structure
+from tests.position.draws import draw
 
 D, H, K = 32, 4, 8
 READS = [(name, expression) for name in position.names() for expression in examples(name)]
@@ -48,13 +49,13 @@ def step(expression: str, other: int, tree: int) -> torch.Tensor:
 
 
 def vectors(seed: int, rows: int = 3, count: int = 10) -> torch.Tensor:
-    return torch.randn(rows, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return draw(rows, H, count, K, seed=seed)
 
 
 def logits(scheme: Scheme, q: torch.Tensor, k: torch.Tensor, at: Context, of: Context) -> torch.Tensor:
     """The scores of a scheme; without those of later keys if it is only for causal attention."""
     width = scheme.shape.d_model
-    tokens = torch.randn(len(k), k.shape[2], width, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    tokens = draw(len(k), k.shape[2], width, seed=6)
     content = laws.content_of(scheme, "decoder", tokens.to(next(scheme.parameters(), q).dtype))
     found = attention.logits(scheme, q, k, at, of, content)
     return found.tril() if scheme.causal_only else found

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ape_cli.position._operators import exponential, random_orthogonal, skew, skew_of
+from tests.position.draws import draw
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-13}  # angles of one turn, doubled by each doubling
 LARGEST = [1e-6, 0.3, 1.0, 3.0, 30.0]  # angles in radians, from almost nothing to five turns
@@ -66,7 +67,7 @@ def test_gradient(largest: float) -> None:
 
 def check_gradient(channels: int, largest: float) -> None:
     free = (skew_of(*drawn(largest, channels)) / 2).requires_grad_()
-    weights = torch.randn(free.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    weights = draw(*free.shape, seed=3)
     one, other = (
         torch.autograd.grad((f(skew(free)) * weights).sum(), free)[0] for f in (exponential, torch.linalg.matrix_exp)
     )

@@ -13,6 +13,7 @@ from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Context
 from ape_cli.position.orthogonal import Orthogonal
+from tests.position.draws import draw
 
 D, H, K = 32, 4, 8
 SCHEMES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -43,10 +44,6 @@ def make(name: str, decay: float = 1.0) -> Orthogonal:
 def places(scheme: Orthogonal, rows: int, count: int, seed: int) -> Tensor:
     shape = (rows, count, scheme.structure.width) if scheme.structure.width > 1 else (rows, count)
     return torch.randint(0, 30, shape, generator=torch.Generator().manual_seed(seed))
-
-
-def draw(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 # In attention

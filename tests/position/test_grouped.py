@@ -10,12 +10,9 @@ from ape_cli import position
 from ape_cli.position import _branches
 from ape_cli.position._branches import Branches
 from ape_cli.position.orthogonal import Orthogonal
+from tests.position.draws import draw
 
 H, K = 2, 4
-
-
-def draw(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 # Operators of paths

@@ -12,8 +12,9 @@ from ape_cli.evaluation.laws._subjects import make as subject
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import skew
 from ape_cli.position.lie import Lie
+from tests.position.draws import draw
 from tests.position.golden import GOLDEN
-from tests.position.test_axial_rope import draw, places
+from tests.position.test_axial_rope import places
 
 B, N, H, K = 3, 12, 2, 8
 
@@ -25,9 +26,9 @@ def make(structure: str = "grid(2)", d_model: int = H * K, seed: int = 3, block:
     return scheme.double()
 
 
-def own_places(seed: int = 1, high: int = 5, axes: int = 2) -> Tensor:
-    """Places that rows do not share, and of which several tokens have the same. -> int64 [B, N, C]"""
-    return torch.randint(0, high, (B, N, axes), generator=torch.Generator().manual_seed(seed))
+def own_places(seed: int = 1, high: int = 5) -> Tensor:
+    """Places that rows do not share, and of which several tokens have the same. -> int64 [B, N, 2]"""
+    return torch.randint(0, high, (B, N, 2), generator=torch.Generator().manual_seed(seed))
 
 
 def written_out(scheme: Lie, x: Tensor, at: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.position._operators import start_angles
+from tests.position.draws import draw
 
 NAMES = ["orthogonal-seq", "orthogonal-tree"]
 
@@ -46,7 +47,7 @@ def test_rotations_contain_the_reflections_of_one_channel_less() -> None:
     with torch.no_grad():
         scheme.operators.free.copy_(turns)  # type: ignore[operator, union-attr]
     left, right = torch.eye(3, dtype=torch.float64) - 2 * normals[:, :, None] * normals[:, None, :]
-    q, k = torch.randn(2, 1, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    q, k = draw(2, 1, 1, 4, 4)
     q[..., 3] = k[..., 3] = 0  # what the mirrored vectors do not need
     context = scheme.context(torch.tensor([[1, 2, 5, 11]]))  # the root, and the paths l, l r, and l r r = l
     operators = [torch.eye(3, dtype=torch.float64), left, left @ right, left]

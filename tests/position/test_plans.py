@@ -9,7 +9,8 @@ from torch import Tensor
 from ape_cli import position, structure
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import exponential, fixed_exponential, skew
-from tests.position.test_grouped import POSITIONS, H, K, draw, make, path_by_path, results
+from tests.position.draws import draw
+from tests.position.test_grouped import POSITIONS, H, K, make, path_by_path, results
 
 
 def draws(seed: int) -> torch.Generator:

@@ -10,6 +10,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.position.pope import Pope
+from tests.position.draws import draw
 from tests.position.golden import GOLDEN
 
 D, H, K = 12, 3, 4
@@ -35,7 +36,7 @@ def scores(scheme: Pope, q: torch.Tensor, k: torch.Tensor, at: torch.Tensor, of:
 
 
 def vectors(seed: int, rows: int, count: int) -> torch.Tensor:
-    return torch.randn(rows, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return draw(rows, H, count, K, seed=seed)
 
 
 def test_scores_of_another_implementation() -> None:
@@ -75,7 +76,7 @@ def test_the_best_offset_of_a_channel_does_not_depend_on_content() -> None:
     at, of = torch.tensor([[50]]), torch.arange(101)[None]
     best, of_rope = set(), set()
     for seed in range(20):
-        q, k = torch.randn(2, 1, 1, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        q, k = draw(2, 1, 1, 1, 2, seed=seed)
         turned = attention.logits(rope, q, k.expand(-1, -1, 101, -1), rope.context(at), rope.context(of))
         of_rope.add(int(turned.argmax()))
         q[..., 0] = -1e3  # the magnitude of the first channel is 0

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs
+from tests.position.draws import draw
 
 B, H, N, K = 2, 3, 4, 6
 ANGLES = {  # positions that rows and heads share, those of learned angles, and those of separate rows
@@ -15,10 +16,6 @@ ANGLES = {  # positions that rows and heads share, those of learned angles, and 
     "of rows": (B, 1, N, K // 2),
     "each its own": (B, H, N, K // 2),
 }
-
-
-def draw(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def written_out(x: Tensor, angle: Tensor) -> Tensor:

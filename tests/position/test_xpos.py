@@ -11,6 +11,7 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.position.xpos import Xpos
+from tests.position.draws import draw
 from tests.position.golden import GOLDEN
 
 
@@ -18,10 +19,6 @@ def make(channels: int = 8, **options: float) -> Xpos:
     scheme = position.make("xpos", d_model=channels, heads=1, **options)
     assert isinstance(scheme, Xpos)
     return scheme
-
-
-def draw(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def scores(scheme: Xpos, q: Tensor, k: Tensor, q_at: Tensor, k_at: Tensor) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import html.parser
 import json
 from pathlib import Path
 from typing import Any
@@ -191,19 +189,6 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
     (shown,) = tables_of(tmp_path)
     assert [row.split(" #")[0] for row, _ in shown.rows] == ["rope", "rope"]
     assert len({row for row, _ in shown.rows}) == 2
-
-
-class Checker(html.parser.HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag not in {"meta", "input"}:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def test_nothing_to_report_explains_what_to_run_or_what_there_is(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from ape_cli.core.errors import left_out
 from ape_cli.reports.plots import Panel
 from ape_cli.reports.views import by_epoch
-from tests.conftest import registry_of
+from ape_cli.runs.registry import Registry
 from tests.registered import take_steps, vouch
 from tests.reports.test_aggregation import add
 
@@ -51,9 +51,9 @@ def put(
     return folder
 
 
-def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[Panel]:
+def learning(where: Path, metric: str = "token_accuracy") -> list[Panel]:
     with left_out() as bad:
-        found = by_epoch.learning(list(by_epoch.histories(registry_of(where, preset), metric)), metric)
+        found = by_epoch.learning(list(by_epoch.histories(Registry(where), metric)), metric)
     assert bad == []
     return found
 

@@ -15,7 +15,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.reports import aggregation, stats
 from ape_cli.reports.views import Options, by_operator, by_size, generalisation
-from tests.conftest import registry_of
+from ape_cli.runs.registry import Registry
 from tests.registered import edit, fingerprint_of, put_evaluation
 from tests.reports.views import test_by_size
 
@@ -104,14 +104,14 @@ def put(
 def frame(where: Path, **options: Any) -> dict[int, dict[str, Any]]:
     """The lines of `--by size` of the only scheme, by size."""
     view = by_size.BySize()
-    found = view.frame(view.read(registry_of(where), Options(**({"metric": "exact_match"} | options))))
+    found = view.frame(view.read(Registry(where), Options(**({"metric": "exact_match"} | options))))
     return {line["size"]: line for line in found.iter_rows(named=True)}
 
 
-def rules(where: Path, **options: Any) -> Sequence[str]:
+def rules(where: Path) -> Sequence[str]:
     """The rules of the only table of `--by size`."""
     view = by_size.BySize()
-    (table,) = view.tables(view.read(registry_of(where), Options(**options)))
+    (table,) = view.tables(view.read(Registry(where), Options()))
     return table.rules
 
 
@@ -135,7 +135,7 @@ def test_two_requests_have_the_rows_of_a_size_once(tmp_path: Path, told: bool) -
     assert (found[8]["tokens"], found[8]["weight"]) == (40 * 9, 40)
     assert (found[8]["low_over_rows"], found[8]["high_over_rows"]) == pytest.approx(stats.wilson(0.0, 40))
     view = generalisation.Generalisation()
-    result = view.read(registry_of(tmp_path), Options())
+    result = view.read(Registry(tmp_path), Options())
     lines = view.frame(result).filter(metric="exact_match", size=8)
     assert lines.select("rows", "tokens").row(0) == (40, 360)
 
@@ -145,7 +145,7 @@ def test_a_threshold_counts_distinct_rows(tmp_path: Path) -> None:
     requests = [request("copy-a", [8, 12], 20), request("copy-b", [8, 16], 20), request("copy-c", [20], 40)]
     put(tmp_path, "copy", OWN, requests)
     view = generalisation.Generalisation()
-    found = view.frame(view.read(registry_of(tmp_path), Options())).filter(metric="exact_match")
+    found = view.frame(view.read(Registry(tmp_path), Options())).filter(metric="exact_match")
     assert dict(found.filter(pl.col("size") > 6).select("size", "counted").rows()) == {
         8: False,
         12: False,
@@ -165,7 +165,7 @@ def test_few_distinct_inputs_of_a_size(tmp_path: Path, split: str) -> None:
     assert (line["rows"], line["tokens"], line["weight"]) == (distinct, 3 * distinct, 300)
     assert (line["low_over_rows"], line["high_over_rows"]) == pytest.approx(stats.wilson(1.0, distinct))
     view = by_size.BySize()
-    (table,) = view.tables(view.read(registry_of(tmp_path), Options(split=split)))
+    (table,) = view.tables(view.read(Registry(tmp_path), Options(split=split)))
     assert table.foot[0] == (f"{split} rows", [str(distinct)])
     assert any(rule.endswith("All seeds share them, and equal rows count once.") for rule in table.rules)
 
@@ -178,7 +178,7 @@ def test_by_operator(tmp_path: Path) -> None:
     expected = rows.group_by("op").agg(pl.len(), pl.col("tokens").sum()).rows()
     assert (rows.height < 400, len(expected)) == (True, 4)
     view = by_operator.ByOperator()
-    found = view.frame(view.read(registry_of(tmp_path), Options(metric="exact_match")))
+    found = view.frame(view.read(Registry(tmp_path), Options(metric="exact_match")))
     assert sorted(found.select("op", "rows", "tokens").rows()) == sorted(expected)
     intervals = [stats.wilson(0.5, rows) for rows in found["rows"]]
     assert found.select("low_over_rows", "high_over_rows").rows() == [pytest.approx(each) for each in intervals]

@@ -11,7 +11,7 @@ from ape_cli.reports.tables import Cell, Table, rules
 from ape_cli.reports.views import Options, load
 from ape_cli.runs import filters
 from ape_cli.runs.record import evaluation_name
-from tests.conftest import registry_of
+from ape_cli.runs.registry import Registry
 from tests.registered import edit, fingerprint_of
 from tests.reports import test_curves
 from tests.reports.test_aggregation import add
@@ -22,7 +22,7 @@ HIGH = {"lr_peak": 0.003}
 
 def tables(where: Path, view: str = "scores", **options: Any) -> list[Table]:
     made = load(view)
-    return made.tables(made.read(registry_of(where), Options(**options)))
+    return made.tables(made.read(Registry(where), Options(**options)))
 
 
 def underlined(table: Table) -> dict[str, list[str]]:
@@ -66,7 +66,7 @@ def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
     assert underlined(table) == {"copy": ["rope"], "reverse": []}
     assert "Underlined: the best score of each column." in rules([table])
     for task, rows in underlined(table).items():
-        one = registry_of(tmp_path).where(filters.make(None, [task], None))
+        one = Registry(tmp_path).where(filters.make(None, [task], None))
         (alone,) = load("scores").tables(load("scores").read(one, Options()))
         assert underlined(alone) == {task: rows}
 
@@ -99,7 +99,7 @@ def test_a_dataset_has_one_name_in_a_report(tmp_path: Path) -> None:
     (table,) = tables(tmp_path, "by-size")
     assert "aaa" not in " ".join(table.notes)
     made = load("by-size")
-    frame = made.frame(made.read(registry_of(tmp_path), Options()))
+    frame = made.frame(made.read(Registry(tmp_path), Options()))
     assert set(frame.select("trained_on", "on").rows()) == {("aaa", "aaa, away")}
 
 

@@ -14,12 +14,12 @@ from tests.reports.test_aggregation import add
 OLD, NEW = "a" * 64, "b" * 64
 
 
-def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> None:
-    """Write the digest of a scheme's file into run.json of each run whose name begins like this."""
+def trained_with(where: Path, digests: dict[str, str]) -> None:
+    """Write the digest of the scheme's file into run.json of each run whose name begins like this."""
     for run in open_registry(str(where)):
         for begin, digest in digests.items():
             if run.name.startswith(begin):
-                edit(Path(str(run.folder)) / "run.json", own_files={scheme: digest})
+                edit(Path(str(run.folder)) / "run.json", own_files={"rope": digest})
 
 
 def rows(where: Path) -> dict[str, list[float]]:

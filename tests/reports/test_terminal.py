@@ -17,8 +17,8 @@ def lines(shown: RenderableType, width: int) -> list[str]:
     return console.export_text().splitlines()
 
 
-def table(*columns: str, label: str = "rope") -> WideTable:
-    return WideTable("Scores", "scheme", list(columns), [(Text(label), [Text("99.50 ±0.1") for _ in columns])])
+def table(*columns: str) -> WideTable:
+    return WideTable("Scores", "scheme", list(columns), [(Text("rope"), [Text("99.50 ±0.1") for _ in columns])])
 
 
 def test_names_of_columns_are_folded_between_words() -> None:

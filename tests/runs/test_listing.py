@@ -32,6 +32,11 @@ def test_each_setting_and_each_test_score_is_a_column(tuned: Path) -> None:
         assert settings.items() <= line.items()
 
 
+def test_runs_are_sorted_by_a_column(tuned: Path) -> None:
+    for words, expected in ((["--sort", "lr_peak", "--descending"], 0.003), (["--sort", "lr-peak"], 0.002)):
+        assert json.loads(ape("runs", *words, "--json")[0])[0]["lr_peak"] == expected
+
+
 def test_the_identity_of_a_configuration_is_that_of_reports(tuned: Path) -> None:
     """It joins the rows of `ape runs --json` and of `ape report --json`, and seeds share it."""
     runs = json.loads(ape("runs", "--json")[0])

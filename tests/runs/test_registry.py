@@ -232,6 +232,8 @@ def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path
     with pytest.warns(DeprecationWarning, match="`table` is deprecated"):
         table, again = open_registry(tmp_path).table()
     assert (table.height, bad, again) == (1, lines, lines)
+    with pytest.warns(DeprecationWarning, match="Registry.own_code is now called user_code"):
+        assert (found := open_registry(tmp_path)).own_code is found.user_code
 
 
 def test_finding_runs(words: Dataset, tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ CPU = torch.device("cpu")
 TINY = ["--preset", "tiny", "--set", "steps=2", "--threads", "1", "--device", "cpu"]
 
 
-def tree_data(folder: Path, order: str, task: str = "tree-rotate", **options) -> Dataset:
+def tree_data(folder: Path, order: str) -> Dataset:
     source, target = sides(order)
-    return write(folder, task, target, source_order=source, **{"depth_mean": 3, "rows": (60, 20, 20), **options})
+    return write(folder, "tree-rotate", target, source_order=source, depth_mean=3, rows=(60, 20, 20))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ape_cli.cli.sweep import GridOptions
 from ape_cli.core.errors import UsageError
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
@@ -14,7 +15,7 @@ from tests.conftest import grid_of, points_of
 
 
 def points(*fields: dict[str, Any]) -> list[tuple[Any, ...]]:
-    found = points_of([grid_of(f) for f in fields], "tiny")
+    found = points_of([grid_of(f) for f in fields])
     return [(p.scheme, p.task or p.data, p.order, p.seed, p.settings.get("decay")) for p in found]
 
 
@@ -33,7 +34,7 @@ def test_a_list_of_settings_is_one_trial_each() -> None:
 
 def test_a_value_of_a_list_may_be_a_list() -> None:
     grid = {"schemes": ["rope"], "tasks": ["copy"], "set": {"widths": [[1, 2], [3]]}}
-    assert [point.settings["widths"] for point in points_of([grid_of(grid)], "tiny")] == [[1, 2], [3]]
+    assert [point.settings["widths"] for point in points_of([grid_of(grid)])] == [[1, 2], [3]]
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,26 @@ def test_a_value_of_a_list_may_be_a_list() -> None:
 def test_sizes_and_generalise_in_a_file(tmp_path: Path, value: str, sizes: object) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(f'schemes = ["rope"]\ntasks = ["copy"]\nsizes = "1-3"\ngeneralise = {value}\n')
-    (point,) = points_of(specification.read(file), "tiny")
+    (point,) = points_of(specification.read(file))
     assert (point.sizes, point.tests.generalise) == ("1-3", sizes)
+
+
+def test_every_field_of_a_grid_is_an_option() -> None:
+    options = GridOptions(
+        schemes="rope,none", tasks="copy", suite="mad", data=["mine"], sizes="1-3", rows=9, orders="depth",
+        seeds="3-4", structures="seq*tree(2), tree(2)", attentions="linear", positions="offset", models="decoder",
+        preset="tiny", precision="bf16", settings=["heads=1,2"], generalise="5", decode="greedy",
+        tune=["lr_peak=0.1,0.2"], trials=2, tune_seeds="3",
+    )  # fmt: skip
+    expected = {
+        "schemes": ["rope", "none"], "tasks": ["copy"], "suite": "mad", "data": ["mine"], "sizes": "1-3", "rows": 9,
+        "orders": ["depth"], "seeds": [3, 4], "structures": ["seq*tree(2)", "tree(2)"], "attentions": ["linear"],
+        "positions": ["offset"], "models": ["decoder"], "preset": "tiny", "precision": "bf16",
+        "settings": {"heads": [1, 2]}, "generalise": (5,), "decode": "greedy",
+        "tune": {"settings": {"lr_peak": [0.1, 0.2]}, "trials": 2, "seeds": [3]},
+    }  # fmt: skip
+    assert options.spec().model_dump() == expected
+    assert set(vars(options)) == set(expected) | {"trials", "tune_seeds"}
 
 
 def test_seeds_of_all_grids_go_together_and_nothing_twice() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from ape_cli.cli import sweep_output
+from ape_cli.core import executors
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import Event, JobContext
+from ape_cli.core.executors.local import Local
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
@@ -147,6 +149,16 @@ def test_bad_usage(here: Path, words: list[str], message: str) -> None:
     _, err = ape("sweep", *words, "--device", "cpu", "--dry-run", code=2)
     assert message in err
     assert not list(here.iterdir())
+
+
+def test_options_of_the_engine_reach_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(executors, "make", lambda name, **options: made.append((name, options)) or Local())
+    words = ["--workers", "2", "--threads", "3", "--retries", "4", "--address", "ray://x", "--cpus-per-trial", "0.5"]
+    words += ["--gpus-per-trial", "0.25", "--trials-per-task", "6"]
+    ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--engine", "ray", *words, "--dry-run")
+    expected = {"workers": 2, "threads": 3, "retries": 4, "address": "ray://x", "cpus_per_trial": 0.5}
+    assert made == [("ray", expected | {"gpus_per_trial": 0.25, "trials_per_task": 6})]
 
 
 def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

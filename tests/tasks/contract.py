@@ -121,6 +121,11 @@ def check_splits_are_apart(name: str, order: str | None = None, **options: Any) 
     assert sum(map(len, held)) == len(set().union(*held))
 
 
+def linear(tree: recursive.Tree, side: str, k: int, binary: bool) -> list[tuple[int, int]]:
+    """The ids and positions of a k-ary tree, or of the binary tree that it becomes, in the order of a side."""
+    return recursive.linear_binary(recursive.binarise(tree), side) if binary else recursive.linear(tree, side, k)
+
+
 def check_trees(
     name: str, order: str, expected: Callable[[recursive.Tree], recursive.Tree], **options: Any
 ) -> list[tuple[recursive.Tree, dict[str, Any]]]:
@@ -132,10 +137,6 @@ def check_trees(
     index = 2 if name == "tree-ops" else k  # tree-ops: the root has two extra children
 
     source_order, target_order = sides(order)
-
-    def linear(tree: recursive.Tree, side: str) -> list[tuple[int, int]]:
-        return recursive.linear_binary(recursive.binarise(tree), side) if binary else recursive.linear(tree, side, k)
-
     found = []
     count = count_of(options) if options in FORMS else ROWS
     for row in rows(name, order, count=count, **options)[1]:
@@ -145,10 +146,10 @@ def check_trees(
         else:
             source = recursive.build(ids, positions, k) if index == k else build_operation(ids, positions, k)
         assert {len(node) - 1 for node in recursive.nodes(source)[1:]} <= {0, k}
-        assert list(zip(ids, positions, strict=True)) == linear(source, source_order)
+        assert list(zip(ids, positions, strict=True)) == linear(source, source_order, k, binary)
         assert row["size"] == (max(positions).bit_length() - 1 if binary else recursive.depth(source))
         answer = list(zip(row["target_ids"], row["target_positions"], strict=True))
-        assert answer == linear(expected(source), target_order)
+        assert answer == linear(expected(source), target_order, k, binary)
         found.append((source, row))
     return found
 

@@ -38,10 +38,10 @@ def expected(name: str, source: str) -> str:
     return written(value(first) * value(second)) if second else "0" * (len(source) - 1)
 
 
-def texts(name: str, sizes: str | int, count: int = 4_000) -> list[str]:
+def texts(name: str, sizes: str | int) -> list[str]:
     """Sources as they are drawn, before they are divided among splits."""
     task: Any = tasks.make(name, sizes=sizes)
-    source = task.parts[0].draw(rng.rows(5, "train", np.arange(count)))
+    source = task.parts[0].draw(rng.rows(5, "train", np.arange(4_000)))
     return ["".join(task.id_names[i] for i in row) for row in np.split(source.symbol, source.offsets[1:-1])]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ape_cli import tasks
 from tests import recursive
-from tests.tasks.contract import FORMS, ROWS, count_of, in_splits, rows, sides
+from tests.tasks.contract import FORMS, ROWS, count_of, in_splits, linear, rows, sides
 
 OPS = ["subtree", "node", "parent", "ancestor"]
 
@@ -47,10 +47,6 @@ def check(
 ) -> list[tuple[recursive.Tree, dict[str, Any]]]:
     """Checks each row: the orders of both sides, the labels, and the answer. Returns the sources, not binarised."""
     k, binary = options.get("branching", 2), options.get("binarise", False)
-
-    def linear(tree: recursive.Tree, side: str) -> list[tuple[int, int]]:
-        return recursive.linear_binary(recursive.binarise(tree), side) if binary else recursive.linear(tree, side, k)
-
     found = []
     for row in rows("tree-query", order, split=split, count=count, by=by, **options)[1]:
         if binary:
@@ -64,9 +60,9 @@ def check(
         assert recursive.depth(source[1]) <= recursive.depth(source[2]), "the query is no deeper than the tree"
         assert row["size"] == (max(row["source_positions"]).bit_length() - 1 if binary else recursive.depth(source))
         source_order, target_order = sides(order)
-        assert list(zip(row["source"], row["source_positions"], strict=True)) == linear(source, source_order)
+        assert list(zip(row["source"], row["source_positions"], strict=True)) == linear(source, source_order, k, binary)
         answer = list(zip(row["target"], row["target_positions"], strict=True))
-        assert answer == linear(expected(source, by), target_order)
+        assert answer == linear(expected(source, by), target_order, k, binary)
         found.append((source, row))
     return found
 

@@ -42,9 +42,9 @@ def by_hand(tokens: list[str], start: int = 1) -> list[int]:
     return found
 
 
-def sides(data: Dataset, split: str = "train") -> dict[int, tuple[list[str], list[str]]]:
-    """What is read of each row, by the encoder and by the decoder, as text."""
-    part = data.split(split)
+def sides(data: Dataset) -> dict[int, tuple[list[str], list[str]]]:
+    """What is read of each training row, by the encoder and by the decoder, as text."""
+    part = data.split("train")
     assert isinstance(part, Split)
     names = data.manifest.vocabulary
     table = part.table().to_pylist()

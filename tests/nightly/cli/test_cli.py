@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import TINY, imported
-from tests.cli.test_stopped import begin, check_resumed, wait_for
+from tests.cli.test_stopped import check_resumed
 from tests.conftest import ROOT, ape
+from tests.interpreters import STORING, started, until
 
 
 def test_help_and_gen_never_import_torch(here: Path) -> None:
@@ -47,8 +48,8 @@ def test_a_stopped_process_is_resumed_to_the_same_weights(
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_generation_is_gone_on_from(here: Path, workers: str) -> None:
     words = ["gen", "copy", "--n", "60000", *TINY, "--shard-rows", "2000", "--workers", workers]
-    process = begin(*words, "--out", "broken", cwd=here)
-    wait_for(lambda: len(list(here.glob("broken/data/train-*.parquet"))) >= 2, process)
+    process = started("-c", STORING, *words, "--out", "broken", where=here)
+    until(lambda: len(list(here.glob("broken/data/train-*.parquet"))) >= 2, process)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

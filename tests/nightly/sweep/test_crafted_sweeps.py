@@ -22,5 +22,5 @@ def test_a_file_that_asks_for_too_much(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(UsageError, match=message) as caught:
-            points_of(specification.read(path), "tiny")
+            points_of(specification.read(path))
         assert len(str(caught.value)) < 2000

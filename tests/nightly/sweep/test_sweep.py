@@ -159,7 +159,7 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
     assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data
     assert "copy on longer" in ape("report", "--format", "markdown")[0]
     ape("sweep", "mine.toml", "--device", "cpu", *ONE)
-    assert "are finished" not in ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
+    assert "Finished:" not in ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
 
 
 def test_what_is_damaged_fails_alone(here: Path) -> None:
@@ -174,7 +174,7 @@ def test_what_is_damaged_fails_alone(here: Path) -> None:
     shard.unlink()  # generated again, because it is needed
     out, err = ape(*words, code=1)
     assert "2 trials: 1 failed, 1 finished; 0 trained now" in out
-    assert "run.json is damaged" in err or "cannot read" in err
+    assert "run.json is damaged" in err
     assert shard.exists()
 
 

@@ -25,7 +25,6 @@ from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests import conftest
-from tests.conftest import registry_of
 from tests.registered import rename, replace, vouch, write
 from tests.reports import test_curves
 
@@ -66,9 +65,9 @@ def put(
     return folder
 
 
-def lines(where: Path, preset: str | None = None, against: str | None = None) -> pl.DataFrame:
+def lines(where: Path, against: str | None = None) -> pl.DataFrame:
     with left_out() as bad:
-        found = VIEW.read(registry_of(where, preset), Options(against=against))
+        found = VIEW.read(Registry(where), Options(against=against))
     assert bad == []
     return found.lines
 
@@ -78,8 +77,7 @@ def means(found: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 
 def tables(where: Path, **options: Any) -> list[Table]:
-    registry = registry_of(where, options.pop("preset", None))
-    return VIEW.tables(VIEW.read(registry, Options(**options)))
+    return VIEW.tables(VIEW.read(Registry(where), Options(**options)))
 
 
 def test_a_checkpoint_by_hand(tmp_path: Path) -> None:

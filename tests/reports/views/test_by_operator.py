@@ -10,7 +10,8 @@ import pytest
 
 from ape_cli.core.errors import ApeError, left_out
 from ape_cli.reports.views import Options, by_operator
-from tests.conftest import registry_of
+from ape_cli.runs import filters
+from ape_cli.runs.registry import Registry
 from tests.registered import edit, put_evaluation
 from tests.reports.test_aggregation import add
 
@@ -43,8 +44,9 @@ def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str =
 
 
 def read(where: Path, metric: str = "exact_match", preset: str | None = None, **options: Any) -> Any:
+    registry = Registry(where).where(filters.make(None, None, [preset] if preset else None))
     with left_out() as bad:
-        found = VIEW.read(registry_of(where, preset), Options(**({"metric": metric} | options)))
+        found = VIEW.read(registry, Options(**({"metric": metric} | options)))
     assert bad == []
     return found
 

@@ -17,7 +17,8 @@ from ape_cli.data.loader import Dataset
 from ape_cli.reports import palette
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.record import evaluation_name
-from tests.conftest import registry_of, write
+from ape_cli.runs.registry import Registry
+from tests.conftest import write
 from tests.registered import fingerprint_of, put_evaluation, rename, replace, vouch
 from tests.registered import write as write_json
 from tests.reports.test_aggregation import add
@@ -82,8 +83,8 @@ def path_of(folder: Path, name: str) -> Path:
 VIEW = by_size.BySize()
 
 
-def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Sizes:
-    return VIEW.read(registry_of(where, preset), Options(**options))
+def read(where: Path, **options: Any) -> by_size.Sizes:
+    return VIEW.read(Registry(where), Options(**options))
 
 
 def all_differ(sizes: by_size.Sizes) -> by_size.Sizes:

@@ -11,7 +11,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.reports import stats
 from ape_cli.reports.palette import looks
 from ape_cli.reports.views import Options, generalisation
-from tests.conftest import registry_of
+from ape_cli.runs.registry import Registry
 from tests.figures import drawn as drawn_in
 from tests.figures import words
 from tests.reports.views.test_by_size import put
@@ -22,7 +22,7 @@ DATA: dict[str, Any] = {"task": "copy", "name": "copy"}  # all training rows hav
 
 def table_of(where: Path) -> dict[str, list[Any]]:
     """The cells of the only table, by row."""
-    (table,) = VIEW.tables(VIEW.read(registry_of(where), Options()))
+    (table,) = VIEW.tables(VIEW.read(Registry(where), Options()))
     return dict(table.rows)
 
 
@@ -55,7 +55,7 @@ def test_a_mean_that_rounding_puts_below_the_threshold_reaches_it(tmp_path: Path
 def test_two_kinds_of_intervals(tmp_path: Path) -> None:
     for seed, correct in ((1, 20), (2, 30)):
         put(tmp_path, "rope", {"far": {5: (40, 40), 10: (correct, 40)}}, seed, **DATA)
-    frame = VIEW.frame(VIEW.read(registry_of(tmp_path), Options()))
+    frame = VIEW.frame(VIEW.read(Registry(tmp_path), Options()))
     exact, tokens = (frame.filter(metric=metric, size=10).row(0, named=True) for metric in generalisation._METRICS)
     assert (exact["mean"], exact["multiple"]) == (0.625, 2.0)
     half = 12.706 * (0.25 / 2**0.5) / 2**0.5  # the t of one degree of freedom
@@ -70,7 +70,7 @@ def test_two_seeds_have_no_band(tmp_path: Path) -> None:
     for seeds, drawn in ((2, False), (3, True)):
         for seed in range(seeds):
             put(tmp_path / str(seeds), "rope", {"far": {5: (40, 40), 10: (20 + seed, 40)}}, seed, **DATA)
-        plot = VIEW.plot(VIEW.read(registry_of(tmp_path / str(seeds)), Options()), Options())
+        plot = VIEW.plot(VIEW.read(Registry(tmp_path / str(seeds)), Options()), Options())
         assert plot is not None
         assert plot.draw is not None
         figure = plot.draw("score", looks(plot.rows))
@@ -83,4 +83,4 @@ def test_two_seeds_have_no_band(tmp_path: Path) -> None:
 def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {4: (40, 40), 5: (40, 40), 9: (29, 29)}}, 1, **DATA)
     with pytest.raises(ApeError, match="of a size beyond its training data"):
-        VIEW.read(registry_of(tmp_path), Options())
+        VIEW.read(Registry(tmp_path), Options())

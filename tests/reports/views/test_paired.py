@@ -15,7 +15,7 @@ from ape_cli.core.errors import ApeError, UsageError, left_out
 from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
-from tests.cli.test_cli import ape
+from tests.conftest import ape
 from tests.reports.test_aggregation import add
 
 A, B = "rope", "orthogonal-seq"

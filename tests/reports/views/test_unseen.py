@@ -10,7 +10,6 @@ import pytest
 from ape_cli.core.errors import ApeError
 from ape_cli.reports.views import Options, unseen
 from ape_cli.runs.registry import Registry
-from tests.conftest import registry_of
 from tests.registered import put_evaluation
 from tests.reports.views.test_by_size import path_of, put
 
@@ -24,7 +23,7 @@ def runs(tmp_path: Path) -> Registry:
         for seed, correct in ((1, 40), (2, 20)):
             found = {f"far-{task}": {5: (40, 40), 6: (correct, 40), 10: (0, 400)}}
             put(tmp_path, "rope", found, seed, chances=chances, task=task, name=task)
-    return registry_of(tmp_path)
+    return Registry(tmp_path)
 
 
 def test_each_size_counts_once_and_chance_is_a_mean_too(runs: Registry) -> None:
@@ -52,7 +51,7 @@ def test_another_metric_has_its_own_chance(runs: Registry) -> None:
 def test_chance_is_not_the_mean_over_some_of_the_sizes(tmp_path: Path) -> None:
     found = {"far": {5: (40, 40), 6: (20, 40), 10: (0, 400)}}
     put(tmp_path, "rope", found, chances={6: 0.5}, task="copy", name="copy")
-    (table,) = VIEW.tables(VIEW.read(registry_of(tmp_path), Options()))
+    (table,) = VIEW.tables(VIEW.read(Registry(tmp_path), Options()))
     assert list(table.foot) == []
 
 
@@ -61,7 +60,7 @@ def test_each_table_of_a_column_has_its_own_sizes_and_chance(tmp_path: Path) -> 
     far, farther = {"far": {6: (20, 40)}}, {"farther": {10: (30, 40)}}
     for seed, found in ((1, far | farther), (2, far)):
         put(tmp_path, "rope", found, seed, chances={6: 0.5, 10: 0.25}, task="copy", name="copy")
-    result = VIEW.read(registry_of(tmp_path), Options())
+    result = VIEW.read(Registry(tmp_path), Options())
     assert VIEW.frame(result).select("mean", "unseen", "chance").rows() == [(0.5, "6", 0.5), (0.75, "10", 0.25)]
 
 
@@ -74,7 +73,7 @@ def test_single_symbols_count_without_their_eos(tmp_path: Path) -> None:
         for line in evaluation["by_size"]:
             line |= {"tokens": tokens, "exact_match": 0.5 * line["token_accuracy"]}
         put_evaluation(folder, evaluation)
-    (table,) = VIEW.tables(VIEW.read(registry_of(tmp_path), Options()))
+    (table,) = VIEW.tables(VIEW.read(Registry(tmp_path), Options()))
     ((_, cells),) = table.rows
     assert {name: cell.mean for name, cell in zip(table.columns, cells, strict=True)} == {
         "copy": 0.75,
@@ -87,4 +86,4 @@ def test_single_symbols_count_without_their_eos(tmp_path: Path) -> None:
 def test_without_sizes_beyond_training_it_says_how_to_get_them(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {5: (40, 40)}}, task="copy", name="copy")
     with pytest.raises(ApeError, match="no run was evaluated on 30 test rows of a size beyond"):
-        VIEW.read(registry_of(tmp_path), Options())
+        VIEW.read(Registry(tmp_path), Options())

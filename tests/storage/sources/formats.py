@@ -63,9 +63,9 @@ def cifar_100_binary(train: Part, test: Part, fine: list[str], coarse: list[str]
 # Folders and archives
 
 
-def tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> Path:
+def tar(path: Path, files: dict[str, bytes]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, mode) as archive:
+    with tarfile.open(path, "w:gz") as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
