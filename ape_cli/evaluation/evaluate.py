@@ -7,8 +7,8 @@ size, and by operator (for images: by class). Sums are kept for each row, so not
 
 Shapes: R rows.
 
-A run can be evaluated if it is finished, and if its task, structure, answers, image size and vocabulary are
-those of the dataset.
+A run can be evaluated if it is finished, and if its task (a user's own with the same code), structure, answers, image
+size and vocabulary are those of the dataset.
 """
 
 from __future__ import annotations
@@ -308,6 +308,7 @@ def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> Data
     structure, image, tagged = plan.structure.expression, data.image and list(data.image), bool(plan.tagged)
     compared: list[tuple[str, Any, Any]] = [  # of the dataset and of the run
         ("task or order", [plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]),
+        ("code of its task", plan.code or trained.code, trained.code or plan.code),  # None: unknown, or a task of ape
         ("structure", _form(structure, plan.parameters), _form(trained.structure, trained.parameters)),
         ("kind of answers", _answers(plan, tagged), _answers(trained, trained.tagged)),
         ("size of images", image, trained.image and list(trained.image)),

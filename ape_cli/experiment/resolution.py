@@ -183,7 +183,8 @@ def complete(config: Config, data: Dataset) -> Config:
     gets none.
 
     Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
-    does not take, or for a size although the scheme is not bounded; and the errors of `structure_for` and `check_map`.
+    does not take, for a size although the scheme is not bounded, or for anything else that would have no effect; and
+    the errors of `structure_for` and `check_map`.
     """
     if config.modality != data.modality:
         what = f"the configuration is for {config.modality}s"
@@ -193,6 +194,9 @@ def complete(config: Config, data: Dataset) -> Config:
     if config.max_size is not None and not position.load(config.scheme).bounded:
         what, got = f"{config.scheme} is not bounded by a size", f"max_size={config.max_size}"
         raise UsageError(what, got=got, fix="leave max_size out")
+    if not config.warmup and config.lr_initial != type(config).model_fields["lr_initial"].default:
+        got = f"lr_initial={config.lr_initial:g}, warmup=0"
+        raise CombinationError("lr_initial has no effect without a warm-up", got=got, fix="leave lr_initial out")
     decay = locality(config)
     check_map(config, data.structure, data.vocabulary, decay)
     fields: dict[str, Any] = {"structure": None if is_default else structure, "decay": decay}

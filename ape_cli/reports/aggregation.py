@@ -70,7 +70,7 @@ from ape_cli.reports.evaluations import (
     wanted,
 )
 from ape_cli.reports.layout import KEYS, label, mark
-from ape_cli.runs.record import DatasetRecord
+from ape_cli.runs.record import DatasetRecord, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import BaseTask
 
@@ -152,7 +152,8 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     Each line has the `value`, its `weight`, `rows`, `tokens` and `chance`: the score of the most frequent answer of the
     training data, null unless the evaluation is of `--generalise`. The `weight` is the number of evaluated tokens or
     rows, whichever the metric is a mean over. `rows` and `tokens` count distinct rows; if these are not known, which
-    `distinct` says, they count all. Raises `ApeError` if there are no such evaluations.
+    `distinct` says, they count all. `other` has the options, besides sizes, that differ from those of the training
+    data. Raises `ApeError` if there are no such evaluations.
     """
     tables = evaluation_tables(registry, options.split)
     field = METRICS[options.metric].field
@@ -173,7 +174,32 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     chance = pl.col("chance").struct.field(options.metric) if has_chance else pl.lit(None, pl.Float64)
     values = values.with_columns(weight, metric=pl.lit(options.metric), value=field, chance=chance)
     values = values.select(*VALUES, part, "weight", "chance")
+    pairs = values.select("trained_fingerprint", "fingerprint").unique()
+    others = pl.Series("other", [_other_options(tables, *pair) for pair in pairs.rows()], pl.String)
+    values = values.join(pairs.with_columns(others), on=pairs.columns, maintain_order="left")
     return Parts(counted(values, part, drawn), tables.trained, drawn, tables.settings)
+
+
+def _other_options(tables: EvaluationTables, trained_fingerprint: str, fingerprint: str) -> str:
+    """The options of evaluated data, without those that decide its sizes, that differ from those of the training data.
+
+    Empty if there are none, or if they are not known.
+    """
+    trained, plans = tables.trained[trained_fingerprint], tables.plans.get((trained_fingerprint, fingerprint))
+    if fingerprint in tables.trained:
+        parameters = tables.trained[fingerprint].parameters
+    else:
+        parameters = plans[0]["parameters"] if plans else trained.parameters
+    try:
+        task = tasks.load(trained.task)
+    except ApeError:
+        return ""
+    sizes, defaults = {"sizes", *task.replaced_by_sizes()}, tasks.options_of(task)
+    ours, theirs = (
+        {name: task.recorded(of).get(name, defaults[name].default) for name in defaults.keys() - sizes}
+        for of in (parameters, trained.parameters)
+    )
+    return settings_text({name: value for name, value in ours.items() if value != theirs[name]})
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:

@@ -1,7 +1,8 @@
 """Filters select runs by scheme, task and preset, and the rows of the table of runs by conditions on its columns.
 
-A condition is a SQL expression, as Polars reads it: `status = 'failed' and steps >= 800`. The short forms COLUMN=VALUE
-(also with `!=`, `<`, `<=`, `>` and `>=`), COLUMN~TEXT and `COLUMN is null` need no quotes.
+A condition is a SQL expression, as Polars reads it: `not (status = 'failed' or steps < 800)`. The short forms
+COLUMN=VALUE (also with `!=`, `<`, `<=`, `>` and `>=`), COLUMN~TEXT and `COLUMN is null`, and several of them joined by
+`and` and `or`, need no quotes: `status=failed or steps<800`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from contextlib import suppress
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from ape_cli import tasks
@@ -88,15 +91,18 @@ def make(schemes: list[str] | None, tasks: list[str] | None, presets: list[str] 
 
 
 _PLAIN = re.compile(  # a column, a sign and a value
-    r"\s*([\w-]+)\s*(<=|>=|!=|<>|==?|<|>|~)\s*((?:(?!\s(?:and|or)\s)[^'\"()])*?)\s*", re.IGNORECASE
+    r"\s*([\w-]+)\s*(<=|>=|!=|<>|==?|<|>|~)\s*([^'\"()]*?)\s*"
 )
+_AND, _OR = (re.compile(rf"\s+{word}\s+", re.IGNORECASE) for word in ("and", "or"))
 _MISSING = re.compile(r"\s*([\w-]+)\s+is\s+(not\s+)?null\s*", re.IGNORECASE)
 _NUMBER = re.compile(  # also 1,000 and 50%
     r"[-+]?((\d+|[1-9]\d{0,2}(,\d{3})+)\.?\d*|\.\d+)(e[-+]?\d+)?%?", re.IGNORECASE
 )
 _SHORT = {"validation": "validation_token_accuracy"}  # what the table on a terminal calls a column
 _LISTED_BY = "ape runs --json"
-_FORMS = "COLUMN=VALUE, or with != < <= > >=, or ~ for a part of a text, or a SQL expression on columns"
+_FORMS = (
+    "COLUMN=VALUE, or with != < <= > >=, or ~ for a part of a text, joined by and, or; or a SQL expression on columns"
+)
 
 
 def selected(table: pl.DataFrame, conditions: list[str]) -> pl.DataFrame:
@@ -108,15 +114,23 @@ def selected(table: pl.DataFrame, conditions: list[str]) -> pl.DataFrame:
     and for a value of another type.
     """
     for text in conditions:
-        if plain := _PLAIN.fullmatch(text):
-            fulfilled = _plain(table, text, *plain.groups())
-        elif missing := _MISSING.fullmatch(text):
-            column = table[_column(table, missing[1])]
-            fulfilled = column.is_not_null() if missing[2] else column.is_null()
+        alternatives = [_AND.split(part) for part in _OR.split(text)]
+        if all(_PLAIN.fullmatch(form) or _MISSING.fullmatch(form) for forms in alternatives for form in forms):
+            fulfilled = reduce(or_, (reduce(and_, (_short(table, form) for form in forms)) for forms in alternatives))
         else:
             fulfilled = _fulfilled(table, text, text)
         table = table.filter(fulfilled)
     return table
+
+
+def _short(table: pl.DataFrame, text: str) -> pl.Series:
+    """Whether each row fulfils a condition in a short form."""
+    if plain := _PLAIN.fullmatch(text):
+        return _plain(table, text, *plain.groups())
+    missing = _MISSING.fullmatch(text)
+    assert missing is not None
+    column = table[_column(table, missing[1])]
+    return column.is_not_null() if missing[2] else column.is_null()
 
 
 def _plain(table: pl.DataFrame, text: str, name: str, sign: str, value: str) -> pl.Series:
@@ -137,7 +151,7 @@ def _fulfilled(table: pl.DataFrame, text: str, sql: str) -> pl.Series:
     """Whether each row fulfils a SQL expression. `text` is the condition as the user wrote it, for errors."""
     import polars as pl
 
-    fix = "for example status=failed, `steps is null`, or status = 'failed' or steps < 800"
+    fix = "for example status=failed, `steps is null`, or status=failed or steps<800"
     try:
         expression = pl.sql_expr(sql)
         for name in expression.meta.root_names():

@@ -13,10 +13,11 @@ import pytest
 
 import ape_cli
 import ape_cli.dataset
+import ape_cli.registry
 import ape_cli.tasks
 from ape_cli import tasks
 from ape_cli.core import plugins
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.errors import DataError, RunError, UsageError
 from tests.conftest import ape
 
 TASK = '''
@@ -156,6 +157,21 @@ def test_a_decoded_score_of_other_code_of_the_task_is_not_stored(file: Path) -> 
     assert "is not stored" in ape("eval", run, "--split", "validation", "--decode", "greedy")[1]
     stored = sorted(path.stem.split("-", 1)[1] for path in Path("results/runs", run, "eval").iterdir())
     assert stored == ["test-greedy", "test-teacher", "validation-teacher"]
+
+
+def test_runs_are_not_evaluated_on_rows_of_other_code_of_their_task(file: Path) -> None:
+    ape(*GEN, "--out", "data")
+    run = json.loads(ape(*TRAIN, "--json")[0])["run"]
+    model = ape_cli.load(ape_cli.registry.open("results").find(run))
+    ape(*GEN, "--sizes", "9-12", "--out", "same")
+    rewrite(file, TASK.replace("source.symbol)", "25 - source.symbol)"))
+    ape(*GEN, "--sizes", "9-12", "--out", "other")
+    refused = "the dataset has another code of its task than the one the run was trained on"
+    assert refused in ape("eval", run, "--data", "other", code=1)[1]
+    assert "of another task, structure or vocabulary: 1" in ape("eval", "--data", "other")[1]
+    with pytest.raises(DataError, match=refused):
+        model.evaluate(ape_cli.dataset.open("other"))
+    ape("eval", run, "--data", "same")  # although the file has changed since
 
 
 OPTIONS = """

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+import ape_cli
+from ape_cli.attention import Attention
 from ape_cli.core.errors import DataError, RunError, UsageError, left_out
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.evaluate import fitting, pending
+from ape_cli.experiment import Experiment
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -56,6 +59,31 @@ def test_no_result_depends_on_the_batch_size(trained: Run, words: Dataset, decod
     ]
     for other in found[1:]:
         assert other == pytest.approx(found[0], rel=1e-5)
+
+
+def test_evaluation_has_the_precision_of_the_run(trained: Run, words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of a loaded model. On a CPU, TF32 is only a flag."""
+    monkeypatch.setattr("ape_cli.models.device._WIDE", 1)  # channels from which on a CPU computes in bfloat16
+    loaded, attend = ape_cli.load(trained), Attention.forward
+    settings: set[tuple[bool, bool]] = set()
+
+    def watched(*given: Any, **named: Any) -> torch.Tensor:
+        settings.add((torch.is_autocast_enabled("cpu"), torch.backends.cuda.matmul.allow_tf32))
+        return attend(*given, **named)
+
+    monkeypatch.setattr(Attention, "forward", watched)
+    for precision, expected in (("bf16", (True, False)), ("tf32", (False, True)), ("fp32", (False, False))):
+        loaded.config = trained.record.config.model_copy(update={"precision": precision})
+        on = Experiment(loaded.config, words)
+        for decode in ("teacher", "greedy"):
+            evaluate.evaluate(trained, on, split="validation", decode=decode, device=CPU)
+            loaded.evaluate(words, "validation", decode)
+            assert settings == {expected}
+            settings.clear()
+        loaded.predict(words.split("validation")[:1])
+        loaded.logits(next(loaded.batches(words.split("validation"))))
+        assert settings == {expected}
+        settings.clear()
 
 
 def described(data: Dataset, **fields: Any) -> DatasetRecord:

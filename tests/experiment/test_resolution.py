@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import CombinationError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentSpec, of, resolve
 from ape_cli.experiment.choice import find_dataset
@@ -88,6 +88,15 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
     printed = ape(*words, "--dry-run")[0]
     assert f'run = "{name}"\nstate = "finished"\n' in printed
     assert 'read_as = "tree(2)"' in printed
+
+
+def test_a_first_learning_rate_without_a_warm_up_is_refused(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
+    options = ExperimentSpec(preset="tiny", scheme="rope", set={"warmup": 0, "lr_initial": 1e-4})
+    with pytest.raises(CombinationError, match="lr_initial has no effect without a warm-up"):
+        of(options.config("sequence"), data)
+    for settings in ({"warmup": 0}, {"lr_initial": 1e-4}):
+        of(options.model_copy(update={"settings": settings}).config("sequence"), data)
 
 
 def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ def test_comparisons(column: str, value: Any, sign: str) -> None:
         (["validation-token-accuracy IS NOT NULL"], ["copy-rope-1", "copy-none-2", "tree-copy-none-4"]),
         (["max(steps) = steps"], ["tree-copy-none-4"]),
         (["run != 'copy-rope-1' and not verified"], ["copy-none-2"]),
+        (["run=copy-rope-1 or steps=90"], ["copy-rope-1", "copy-none-2"]),
+        # text in short forms is never the name of a column, and missing values are as in a single form
+        (["order=run or order=depth AND validation is null"], ["tree-copy-rope-3"]),
+        (["order!=run and steps>=90 and run~copy-rope"], ["copy-rope-1"]),
     ],
 )
 def test_examples(conditions: list[str], expected: list[str]) -> None:
@@ -74,8 +78,8 @@ def test_order() -> None:
     [
         ("steps>", "it cannot be computed", "steps is null"),
         ("stepz=1", "unknown column", "did you mean 'steps'? `ape runs --json` lists all"),
-        ("run=rope or steps=90", "unknown column", "'rope'"),  # no run is called like this
-        ("steps = 1 or run > 3", "it cannot be computed", "COLUMN=VALUE"),
+        ("run = rope or not verified", "unknown column", "'rope'"),  # in SQL, text needs quotes
+        ("(steps = 1) or run > 3", "it cannot be computed", "COLUMN=VALUE"),
         ("steps<0,9", "it cannot be computed", "COLUMN=VALUE"),  # neither 0.9 nor 9
         ("steps=9,80", "it cannot be computed", "COLUMN=VALUE"),
         ("steps", "it is not true or false of a run", "a condition"),

@@ -3,8 +3,9 @@
 The score of a run is computed over all datasets of a table. It is a ratio of sums over the rows of a size (token
 accuracy and cross-entropy over tokens, exact match over rows), not a mean of the datasets' means. Then the mean and the
 deviation over seeds are computed, as in the other tables. All scores of a table use the same test rows. A dataset that
-only some of the runs were evaluated on has its own table. No row counts twice: of datasets that share rows of a size,
-one is pooled (`aggregation`).
+only some of the runs were evaluated on has its own table. So has a dataset whose options differ from those of the
+training data in more than sizes. No row counts twice: of datasets that share rows of a size, one is pooled
+(`aggregation`).
 
 Sizes count as seen in training if they are listed, or from the smallest to the largest size in the training split.
 The rows of this split are a function of the task, its parameters and the seed. They are drawn again, so the dataset
@@ -214,11 +215,12 @@ def pool(sizes: Sizes, maximum: int | None = None) -> pl.DataFrame:
 def apart(values: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     """Assign the lines of each column to tables, so that all scores of a table use the same test rows, each once.
 
-    Datasets that the same runs were evaluated on are pooled in one table. A dataset that other runs were evaluated on
-    is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
-    has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them. A
-    table has the same `place` in all of its lines, which no other table has. Lines of datasets that would repeat rows
-    at a size are left out; `only` has the names of the others there, and is null if none is left out.
+    Datasets that the same runs were evaluated on are pooled in one table. A dataset that other runs were evaluated on,
+    or that was drawn with other options (`other`), is in another table. `table` is the number of the table in its
+    column; the training data is in the first one. `on` has the names of its datasets, and `evaluated` is how many of
+    the `runs` of the column were evaluated on them. A table has the same `place` in all of its lines, which no other
+    table has. Lines of datasets that would repeat rows at a size are left out; `only` has the names of the others
+    there, and is null if none is left out.
     """
     values = _named_once(values)
     assigned = list[tuple[Any, ...]]()
@@ -226,12 +228,14 @@ def apart(values: pl.DataFrame, drawn: aggregation.Rows) -> pl.DataFrame:
     for column, part in evaluations.partition_by(DATA, maintain_order=True, as_dict=True).items():
         runs = part.with_columns(id=pl.struct(*CELL, "seed").rank("dense"))
         total = runs["id"].n_unique()
-        of_data = runs.group_by("fingerprint", maintain_order=True).agg("id", pl.col("dataset").last())
-        sets: dict[frozenset[int], dict[str, str]] = {}
-        for fingerprint, evaluated, name in of_data.iter_rows():
-            sets.setdefault(frozenset(evaluated), {})[fingerprint] = name
+        of_data = runs.group_by("fingerprint", maintain_order=True).agg("id", pl.col("dataset", "other").last())
+        sets: dict[tuple[frozenset[int], str], dict[str, str]] = {}
+        for fingerprint, evaluated, name, other in of_data.iter_rows():
+            sets.setdefault((frozenset(evaluated), other), {})[fingerprint] = name
         own = part["trained_fingerprint"][0]
-        tables = [(own not in names, ", ".join(sorted(names.values())), len(of), names) for of, names in sets.items()]
+        tables = [
+            (own not in names, ", ".join(sorted(names.values())), len(of), names) for (of, _), names in sets.items()
+        ]
         tables.sort(key=lambda table: table[:2])
         for number, (_, on, count, names) in enumerate(tables):
             index = len(assigned)

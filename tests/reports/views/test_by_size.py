@@ -107,6 +107,20 @@ def test_counts_can_be_left_out_of_the_plot(tmp_path: Path) -> None:
         assert bool(plot.draw("score", palette.looks(plot.rows)).axes[0].texts) == counts
 
 
+def test_data_with_other_options_than_sizes_has_its_own_table(tmp_path: Path) -> None:
+    """Trees that are drawn differently have other scores at equal depths."""
+    depths = {"depth_mean": 2, "depth_std": 0}
+    drawn = {"b": depths | {"depth_mean": 3}, "c": depths | {"redraw": True}, "d": {"sizes": [3], "redraw": True}}
+    found = {name: {3: (number, 10)} for number, name in enumerate("abcd")}
+    folder = put(tmp_path, "rope", found, task="tree-copy", order="breadth", trained=TRAINED | {"parameters": depths})
+    for name, parameters in drawn.items():
+        path = path_of(folder, name)
+        write_json(path, json.loads(path.read_text()) | {"plan": {"parameters": parameters, "seed": 2}})
+    vouch(folder)
+    scores = VIEW.frame(all_differ(read(tmp_path)))
+    assert scores.select("on", "mean").rows() == [("a, b", pytest.approx(0.05)), ("c, d", pytest.approx(0.25))]
+
+
 def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     """8 of 10 and 20 of 90 tokens are 28 of 100, not the mean of 0.8 and 0.222.
 
