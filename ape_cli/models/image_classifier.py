@@ -93,7 +93,7 @@ class Classifier(Model):
                 dropout=dropout,
                 activation=functional.gelu,
                 attention_dropout=attention_dropout,
-                skip=stochastic_depth * i / max(1, layers - 1),
+                skip=stochastic_depth if layers == 1 else stochastic_depth * i / (layers - 1),
                 index=i,
             )
             for i in range(layers)

@@ -145,6 +145,11 @@ def test_stochastic_depth() -> None:
     assert torch.equal(transformer.stochastic_depth(ones, 0.0), ones)
 
 
+@pytest.mark.parametrize(("layers", "rates"), [(3, [0.0, 0.25, 0.5]), (1, [0.5])])
+def test_stochastic_depth_grows_to_that_of_the_last_layer(layers: int, rates: list[float]) -> None:
+    assert [layer.skip for layer in net("none", layers=layers, stochastic_depth=0.5).encoder] == rates
+
+
 # Numbers
 
 
