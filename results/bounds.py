@@ -41,13 +41,18 @@ def share(cell: Judged) -> float:
 def answer(of: list[Judged] | None = None) -> str:
     """The answer of the page, and how many runs are finished until all are."""
     of = [cell for cell in (cells() if of is None else of) if cell.follows != "reproduced"]
-    counts = []
-    for row in dict.fromkeys(cell.number.row for cell in of):
-        of_row = [cell for cell in of if cell.number.row == row]
-        explained = sum(cell.follows == "differs, and why" for cell in of_row)
-        counts.append(f"{span(map(share, of_row))}% for `{row}` ({explained} of {len(of_row)} explained)")
-    told = "of the differences from published numbers that our runs do not reproduce, these bounds remove"
-    return f"{told} {' and '.join(counts)}.{so_far(*standing(SWEEP))}"
+    explained = sum(cell.follows == "differs, and why" for cell in of)
+    shares = {row: [share(cell) for cell in of if cell.number.row == row] for row in {c.number.row: None for c in of}}
+    removed = [f"{_removed(values)} (`{row}`)" for row, values in shares.items()]
+    told = f"of {len(of)} published numbers that our runs do not reproduce, these bounds explain {explained}"
+    return f"{told}. Of each difference, they remove {', '.join(removed)}.{so_far(*standing(SWEEP))}"
+
+
+def _removed(shares: list[float]) -> str:
+    """The percentages that are removed, in words. Negative ones are none."""
+    if min(shares) > 0:
+        return f"{span(shares)}%"
+    return f"at most {max(shares):.0f}%" if max(shares) >= 1 else "nothing"
 
 
 def table() -> str:
@@ -60,6 +65,6 @@ def table() -> str:
         mark = "**" * (cell.follows == "differs, and why")
         of, none = cell.number, without(cell)
         shown = [f"{of.value:.2f}", f"{cell.ours.mean:.2f}", f"{mark}{cell.caused.mean:.2f}{mark}"]
-        shown += [f"{share(cell):.0f}%", "" if none is None else f"{none:.2f}"]
+        shown += [f"{round(share(cell))}%", "" if none is None else f"{none:.2f}"]
         lines.append(f"| {of.column} | `{of.row}` | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"

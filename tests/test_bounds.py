@@ -27,9 +27,30 @@ def test_the_answer_counts_numbers_that_are_not_reproduced(monkeypatch: pytest.M
     monkeypatch.setattr(bounds, "standing", lambda _: (3, 57))
     of = [cell_of(1.0, 5.6), cell_of(1.0, 5.4), cell_of(6.64, 1.0), cell_of(6.2, 6.55), cell_of(6.2, 6.5)]
     assert bounds.answer(of) == (
-        "of the differences from published numbers that our runs do not reproduce, these bounds remove 69 to 91% for "
-        "`learned` (2 of 4 explained). So far, 3 of 57 runs are finished."
+        "of 4 published numbers that our runs do not reproduce, these bounds explain 2. Of each difference, they "
+        "remove 69 to 91% (`learned`). So far, 3 of 57 runs are finished."
     )
+    assert "remove at most 80% (`learned`)." in bounds.answer([cell_of(6.2, 6.55), cell_of(6.2, 6.0)])
+    assert "remove nothing (`learned`)." in bounds.answer([cell_of(1.0, 1.0), cell_of(6.2, 6.0)])
+
+
+def test_what_was_expected_held_in_part() -> None:
+    """What the page says of its expectations."""
+    perplexities = {}
+    for cell in bounds.cells():
+        if "/" in cell.number.column:  # trees
+            assert cell.ours is not None
+            assert cell.caused is not None
+            means = cell.ours.mean, cell.caused.mean, bounds.without(cell)
+            perplexities[cell.number.row, cell.number.column] = means
+    learned = [means for (row, _), means in perplexities.items() if row == "learned"]
+    assert len(learned) == 8
+    # nearer to `none` than to ours, and better than `none`
+    assert all(none and ours < bounded < none and none / bounded < bounded / ours for ours, bounded, none in learned)
+    better = [
+        column for (row, column), (ours, bounded, _) in perplexities.items() if row == "relative" and bounded < ours
+    ]
+    assert better == ["c3/depth"]
 
 
 def test_the_sweep_has_the_bounds_of_the_scripts() -> None:
