@@ -161,7 +161,7 @@ a training loss since the start of the run instead of since the last validation
   - progress.nats, progress.correct, progress.labels = 0.0, 0, 0
 stochastic depth that does not reach its rate in the last layer
   Classifier.__init__  training/test_image_runs.py::test_each_rate_reaches_the_layers
-  - max(1, layers - 1)
+  - layers - 1
   + layers
 the dropout of branches on the attention weights of images
   Classifier.__init__  training/test_image_runs.py::test_each_rate_reaches_the_layers
