@@ -42,8 +42,8 @@ def answer(of: list[Judged] | None = None) -> str:
     """The answer of the page, and how many runs are finished until all are."""
     of = [cell for cell in (cells() if of is None else of) if cell.follows != "reproduced"]
     explained = sum(cell.follows == "differs, and why" for cell in of)
-    shares = {row: [share(cell) for cell in of if cell.number.row == row] for row in {c.number.row: None for c in of}}
-    removed = [f"{_removed(values)} (`{row}`)" for row, values in shares.items()]
+    rows = dict.fromkeys(cell.number.row for cell in of)
+    removed = [f"{_removed([share(cell) for cell in of if cell.number.row == row])} (`{row}`)" for row in rows]
     told = f"of {len(of)} published numbers that our runs do not reproduce, these bounds explain {explained}"
     return f"{told}. Of each difference, they remove {', '.join(removed)}.{so_far(*standing(SWEEP))}"
 
