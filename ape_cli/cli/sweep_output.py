@@ -195,8 +195,9 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     rows = []
     to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
     for item in (item for item in items if item.state != "open"):
-        missing = " (to generate)" if item.data.missing and item in todo else ""
-        took = "" if item not in todo else "?" if item.seconds is None else clock(max(1.0, item.seconds))
+        done = item.state == "finished"
+        missing = " (to generate)" if item.data.missing and not done else ""
+        took = "" if done else "?" if item.seconds is None else clock(max(1.0, item.seconds))
         what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from ape_cli import tasks
@@ -117,15 +118,16 @@ class LengthGeneralisation:
         return planned_dataset(sized, plan, titled_folder(self.root, sized, plan, f"-test-{plan.digest[:8]}")), left
 
 
-def sizes_for(data: Dataset, generalise: bool | tuple[int, ...]) -> set[int]:
+@lru_cache(maxsize=64)  # the trials of a sweep share their data
+def sizes_for(data: Dataset, generalise: bool | tuple[int, ...]) -> frozenset[int]:
     """The sizes of the other test rows of data that may be missing. Empty if there are none, or they are not known."""
     largest = max(data.parameters.get("sizes", (0,)))
     if not generalise or (generalise is True and not largest):
-        return set()  # of True, the data would have to be generated to tell
+        return frozenset()  # of True, the data would have to be generated to tell
     try:
-        return set(_drawn(_task(data), generalise, largest)[0])
+        return frozenset(_drawn(_task(data), generalise, largest)[0])
     except ApeError:
-        return set()
+        return frozenset()
 
 
 def _drawn(task: BaseTask, generalise: bool | tuple[int, ...], largest: int) -> tuple[tuple[int, ...], dict[int, str]]:

@@ -83,16 +83,27 @@ class Packed(Bucket):
         """A file for random access. Raises `DataError` as `contents`."""
         return io.BytesIO(self.read(key))
 
+    @cached_property
+    def listed(self) -> dict[str, dict[str, bool]]:
+        """The paths in each folder, and whether each is a file. Raises `DataError` as `contents`."""
+        listed: dict[str, dict[str, bool]] = {}
+        for path in self.contents:
+            inside, is_file = path, True
+            while inside:
+                folder = inside.rpartition("/")[0]
+                listed.setdefault(folder, {})[inside] = is_file
+                inside, is_file = folder, False
+        return listed
+
     def list_folder(self, key: str) -> tuple[list[str], list[Any]]:
         """The folders in a folder, and its files. Raises `DataError` as `contents`."""
-        start = f"{key}/" if key else ""
-        inside = [path.removeprefix(start) for path in self.contents if path.startswith(start)]
-        folders = dict.fromkeys(start + name.partition("/")[0] for name in inside if "/" in name)
-        return list(folders), [self.head(start + name) for name in inside if "/" not in name]
+        inside = self.listed.get(key, {})
+        folders = [path for path, is_file in inside.items() if not is_file]
+        return folders, [self.head(path) for path, is_file in inside.items() if is_file]
 
     def is_folder(self, key: str) -> bool:
         """Whether there are files in a folder. Raises `DataError` as `contents`."""
-        return any(self.list_folder(key))
+        return key in self.listed
 
     @property
     def folder(self) -> RemotePath:
