@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ape_cli.core.errors import DataError
+from ape_cli.reports.descriptions import ReportedRuns
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.sweep import combinations, specification, stages
 from ape_cli.sweep.durations import PastRuns
@@ -71,7 +72,7 @@ def source(sweep: str) -> str:
 @cache
 def registered(where: str) -> tuple[Registry, PastRuns]:
     """The runs of `source`, which are read once for all of their sweeps."""
-    registry = open_registry(ROOT / where)
+    registry = ReportedRuns(open_registry(ROOT / where))
     return registry, PastRuns(registry)
 
 
@@ -84,6 +85,7 @@ def planned(sweep: str) -> stages.Stages:
     return stages.plan(groups, registry, ROOT / "datasets", past)
 
 
+@cache
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
     if sweep in OWN:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import polars as pl
 
-from ape_cli.runs.registry import open_registry
 from results import (
     authors_trees,
     bounds,
@@ -31,7 +30,7 @@ from results import (
 )
 from results.figures.forest import for_both_pages
 from results.numbers import SCHEMES, TREE_TASKS
-from results.plans import ABOUT, AGAIN, RESULTS, ROOT, RUNS, begun, planned, run, source, standing
+from results.plans import ABOUT, AGAIN, RESULTS, ROOT, begun, planned, registered, run, source, standing
 from results.queries.answers import floor_table
 from results.queries.costs import cost_tables
 from results.queries.tables import same_order
@@ -138,16 +137,17 @@ def linearisation() -> str:
 
 def computed() -> dict[str, str]:
     """The tables that `ape report` does not print, by their files."""
+    registry, _ = registered(source("ingredients"))
     return {
         "authors-trees-published.md": authors_trees.table(),
         "bounds-published.md": bounds.table(),
         "length-claims.md": claims.table(planned("length")),
-        "features-answers.md": features.table(open_registry(RUNS)),
-        "ingredients-worth.md": worth.table(open_registry(RUNS)),
+        "features-answers.md": features.table(registry),
+        "ingredients-worth.md": worth.table(registry),
         "linearisation.md": linearisation(),
         **controls.parts(),
         **maps.parts(),
-        **starts.parts(open_registry(RUNS)),
+        **starts.parts(registry),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),
         **verdicts.parts(),
@@ -254,7 +254,7 @@ def main() -> None:
             plot.write_text(for_both_pages(svg), encoding="utf-8")
     made |= computed()
     first = first_picture.drawn(printed([*selection("table2"), *first_picture.WORDS]))
-    drawn = figures.drawn(open_registry(RUNS), planned)
+    drawn = figures.drawn(registered(source("ingredients"))[0], planned)
     for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawn), (first_picture.PICTURES, first)):
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")

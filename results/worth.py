@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ape_cli.reports import stats
+from ape_cli.reports.descriptions import described
 from ape_cli.runs.record import evaluation_name, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.tuning import Validation, choose, validation
@@ -64,7 +65,7 @@ def scores(
 ) -> Scores:
     """The test score, in percent, and the validation scores of the runs of preset small, by column, row and seed."""
     by_row: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
-    for run, about in registry.readable():
+    for run, about, _, _ in described(registry):
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
         usual = config.preset == "small" and data.name == f"{column.replace('/', '-')}-small"

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from ape_cli.runs.record import settings_text
-from ape_cli.runs.registry import open_registry
 from results import worth
 from results.numbers import ORDERS, TREE_TASKS, Scores, runs, small
-from results.plans import RUNS
+from results.plans import registered, source
 
 
 def gains(ours: tuple[str, str], theirs: tuple[str, str], columns: Iterable[str], metric: str = "") -> list[Scores]:
@@ -45,7 +44,7 @@ def tuned(scheme: str, column: str) -> tuple[str, str]:
 
 def intervals() -> int:
     """The number of intervals in the table of the ingredients."""
-    return len(worth.cells(worth.scores(open_registry(RUNS))))
+    return len(worth.cells(worth.scores(registered(source("ingredients"))[0])))
 
 
 STARTS = [f"{task}/{order}" for task in TREE_TASKS[1:] for order in ORDERS[::2]]
