@@ -237,18 +237,24 @@ def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path
 
 def main() -> None:
     """Write all tables, plots and pages."""
-    argparse.ArgumentParser(prog="python -m results.record", description=__doc__).parse_args()
-    counts = begun()
-    wanted = views(list(counts))
+    parser = argparse.ArgumentParser(prog="python -m results.record", description=__doc__)
+    parser.add_argument("sweep", nargs="*", help="with new runs (default: all); tables and plots of others are kept")
+    asked, counts = parser.parse_args().sweep, begun()
+    if unknown := sorted(set(asked) - counts.keys()):
+        parser.error(f"no finished run of {', '.join(unknown)} in results/record; pack it first: `ape runs --pack`")
+    asked = asked or list(counts)
+    made = {path.name: path.read_text(encoding="utf-8") for path in (RESULTS / "tables").iterdir()}
+    wanted = views(asked)
     with ThreadPoolExecutor(2) as pool:
-        made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
+        made |= zip(wanted, pool.map(printed, wanted.values()), strict=True)
         # scores and learning curves of runs that were trained again are those of the runs that they repeat
-        shown = {s: ["--by", "size"] if s in AGAIN else ["--against", "neurips"] * (s in NEURIPS) for s in counts}
-        plots = [[*selection(s), *shown[s], *plotted(s)] for s in counts]
-        plots.append([*selection("table1"), *plotted("table1-error"), "--axis", "error"])
+        shown = {s: ["--by", "size"] if s in AGAIN else ["--against", "neurips"] * (s in NEURIPS) for s in asked}
+        plots = [[*selection(s), *words, *plotted(s)] for s, words in shown.items()]
+        if "table1" in asked:
+            plots.append([*selection("table1"), *plotted("table1-error"), "--axis", "error"])
         list(pool.map(printed, plots))
         exact = ["--metric", "exact_match"]  # which no learning curves have: those above are kept
-        list(pool.map(printed, [[*selection(s), *exact, *plotted(s)] for s in EXACT if s in counts]))
+        list(pool.map(printed, [[*selection(s), *exact, *plotted(s)] for s in EXACT if s in asked]))
     for plot in PAGES.glob("plots/*/*.svg"):
         if "prefers-color-scheme" not in (svg := plot.read_text(encoding="utf-8")):
             plot.write_text(for_both_pages(svg), encoding="utf-8")
