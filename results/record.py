@@ -243,8 +243,8 @@ def main() -> None:
     if unknown := sorted(set(asked) - counts.keys()):
         parser.error(f"no finished run of {', '.join(unknown)} in results/record; pack it first: `ape runs --pack`")
     asked = asked or list(counts)
-    made = {path.name: path.read_text(encoding="utf-8") for path in (RESULTS / "tables").iterdir()}
-    wanted = views(asked)
+    wanted, kept = views(asked), views([sweep for sweep in counts if sweep not in asked])
+    made = {name: (RESULTS / "tables" / name).read_text(encoding="utf-8") for name in kept}
     with ThreadPoolExecutor(2) as pool:
         made |= zip(wanted, pool.map(printed, wanted.values()), strict=True)
         # scores and learning curves of runs that were trained again are those of the runs that they repeat
