@@ -15,7 +15,7 @@ from ape_cli.reports.descriptions import has_preset_data
 from ape_cli.reports.views.verdicts import Judged, scores
 from ape_cli.runs.record import settings_text
 from results.numbers import span
-from results.plans import planned, registered, so_far, source, standing
+from results.plans import planned, registered, so_far, standing
 
 SWEEP = "authors-trees"
 SEED = 42
@@ -59,7 +59,7 @@ def cells() -> list[Cell]:
     numbers = {(number.row, number.column): number for number in paper.numbers}
     found: dict[tuple[str, str], dict[bool, Judged]] = {}
     authors = {item.run.name for item in planned(SWEEP).trials if item.state == "finished" and item.run}
-    for run, record in registered(source(SWEEP))[0].readable():
+    for run, record in registered(SWEEP).readable():
         config, data = record.config, record.dataset
         if (config.preset, config.seed, record.status) != ("medium", SEED, "finished") or data.order not in ORDERS:
             continue

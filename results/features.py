@@ -16,7 +16,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from ape_cli.runs.registry import Registry
-from results.plans import registered, source
+from results.plans import registered
 from results.worth import Row, Scores, Worth, scores, worth
 
 SEEDS = 3
@@ -146,7 +146,7 @@ def scores_of(registry: Registry, metric: str = METRICS[0]) -> Scores:
 
 def answer(of_rows: Scores | None = None) -> str:
     """The answer of the page: how many comparisons have each answer, and which features show no effect."""
-    of_rows = scores_of(registered(source("features"))[0]) if of_rows is None else of_rows
+    of_rows = scores_of(registered("features")) if of_rows is None else of_rows
     found = [(of, column, Found.of(of, column, of_rows).answer) for of in FEATURES for column in of.columns]
     finished = [item for item in found if item[2] != "—"]
     if not finished:

@@ -70,10 +70,15 @@ def source(sweep: str) -> str:
 
 
 @cache
-def registered(where: str) -> tuple[Registry, PastRuns]:
+def _opened(where: str) -> tuple[Registry, PastRuns]:
     """The runs of `source`, which are read once for all of their sweeps."""
     registry = ReportedRuns(open_registry(ROOT / where))
     return registry, PastRuns(registry)
+
+
+def registered(sweep: str) -> Registry:
+    """The runs of `source`: those of a sweep and of all others there."""
+    return _opened(source(sweep))[0]
 
 
 @cache
@@ -81,7 +86,7 @@ def planned(sweep: str) -> stages.Stages:
     """The trials of a sweep. Raises `DataError` if its dataset is not available."""
     grids = specification.read(RESULTS / f"{sweep}.toml")
     groups = combinations.groups(grids, "small", lambda name: ROOT / name)
-    registry, past = registered(source(sweep))
+    registry, past = _opened(source(sweep))
     return stages.plan(groups, registry, ROOT / "datasets", past)
 
 

@@ -137,7 +137,7 @@ def linearisation() -> str:
 
 def computed() -> dict[str, str]:
     """The tables that `ape report` does not print, by their files."""
-    registry, _ = registered(source("ingredients"))
+    registry = registered("ingredients")
     return {
         "authors-trees-published.md": authors_trees.table(),
         "bounds-published.md": bounds.table(),
@@ -260,7 +260,7 @@ def main() -> None:
             plot.write_text(for_both_pages(svg), encoding="utf-8")
     made |= computed()
     first = first_picture.drawn(printed([*selection("table2"), *first_picture.WORDS]))
-    drawn = figures.drawn(registered(source("ingredients"))[0], planned)
+    drawn = figures.drawn(registered("ingredients"), planned)
     for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawn), (first_picture.PICTURES, first)):
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from ape_cli.runs.record import settings_text
 from results import worth
-from results.numbers import ORDERS, TREE_TASKS, Scores, runs, small
-from results.plans import registered, source
+from results.numbers import ORDERS, TREE_TASKS, Preset, Scores, runs, small
+from results.plans import registered
 
 
 def gains(ours: tuple[str, str], theirs: tuple[str, str], columns: Iterable[str], metric: str = "") -> list[Scores]:
@@ -44,7 +44,7 @@ def tuned(scheme: str, column: str) -> tuple[str, str]:
 
 def intervals() -> int:
     """The number of intervals in the table of the ingredients."""
-    return len(worth.cells(worth.scores(registered(source("ingredients"))[0])))
+    return len(worth.cells(worth.scores(registered("ingredients"))))
 
 
 STARTS = [f"{task}/{order}" for task in TREE_TASKS[1:] for order in ORDERS[::2]]
@@ -57,9 +57,9 @@ def started(ours: tuple[str, str], theirs: tuple[str, str]) -> tuple[int, int]:
     return clear.count(False), clear.count(True)
 
 
-def ratio(column: str, ours: tuple[str, str], theirs: tuple[str, str]) -> float:
+def ratio(column: str, ours: tuple[str, str], theirs: tuple[str, str], at: Preset = small) -> float:
     """The perplexity of the first row divided by that of the second: the geometric mean over seeds."""
-    return math.exp((small.nats(column, *ours) - small.nats(column, *theirs)).mean)
+    return math.exp((at.nats(column, *ours) - at.nats(column, *theirs)).mean)
 
 
 def learned_on_gpus() -> int:
