@@ -44,6 +44,7 @@ def hard_extractions() -> float:
     return 100 * fmean(r["op"] == "extract" and len(r["target_ids"]) > 1 for r in drawn("tree-ops", depth_mean=4))
 
 
+@cache
 def most_frequent_modular() -> float:
     """How often the most frequent answer is right on longer expressions of `modular`."""
     rows = drawn("modular", 6_000, modulus=3, sizes=(claims.LARGEST, *claims.BEYOND))
