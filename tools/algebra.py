@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ape_cli import position
-from ape_cli.cli.lists import COMPARED, algebra_rows
+from ape_cli.cli.algebra_output import COMPARED, algebra_rows
 from ape_cli.evaluation import algebra
 from ape_cli.reports.palette import INK, SCORES, drawing
 from ape_cli.reports.plots import encode

@@ -10,7 +10,7 @@ import pytest
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.cli.lists import algebra_rows
+from ape_cli.cli.algebra_output import algebra_rows
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation import profiling
 from ape_cli.experiment import ExperimentSpec
