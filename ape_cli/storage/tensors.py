@@ -13,7 +13,7 @@ from ape_cli.storage.object_store import too_large
 from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
-LARGEST = 64 << 30  # bytes of a file of weights; a state has up to four times as many
+LARGEST = 4 << 30  # bytes of a file of weights; a state has up to four times as many
 AGAIN = "train the run again with `ape train … --overwrite`"
 
 
