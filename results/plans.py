@@ -77,7 +77,7 @@ def _opened(where: str) -> tuple[Registry, PastRuns]:
 
 
 def registered(sweep: str) -> Registry:
-    """The runs of `source`: those of a sweep and of all others there."""
+    """All runs that are stored where those of a sweep are (`source`)."""
     return _opened(source(sweep))[0]
 
 

@@ -61,5 +61,6 @@ def test_a_picture_does_not_depend_on_the_last_digits(largest: float) -> None:
     of_offset[:, 8] = largest
     scores = np.stack([[[head[8 + key - query] for key in range(9)] for query in range(9)] for head in of_offset])
     noisy = scores * (1 + draw.uniform(-2e-9, 2e-9, scores.shape))
-    one, other = (load("overview").panels(made(subject("seq", x, length=9))) for x in (scores, noisy))  # both views
-    assert encode(figure("a title", one), "svg") == encode(figure("a title", other), "svg")
+    for view in ("offsets", "pairs", "overview"):
+        one, other = (load(view).panels(made(subject("seq", x, length=9))) for x in (scores, noisy))
+        assert encode(figure("a title", one), "svg") == encode(figure("a title", other), "svg")
