@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ape_cli.core.errors import BusyError, RunError
+from ape_cli.core.memory import half_memory
 from ape_cli.core.validation import first_error
 from ape_cli.runs import record
 from ape_cli.runs.record import EVALUATION, RECORD, RunRecord, TrainingResult, evaluation_name
@@ -46,8 +47,7 @@ if TYPE_CHECKING:  # imported lazily: training needs no polars
     import pyarrow as pa
 
 WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
-_BYTES = {WEIGHTS: tensors.LARGEST, HISTORY: 16 << 20}  # the most bytes of a file
-_EVALUATION_BYTES = 8 << 20
+_HISTORY_BYTES, _EVALUATION_BYTES = 16 << 20, 8 << 20  # the most bytes of a file
 _AGAIN = f"restore the file, or {AGAIN}"
 STATES, LOCK = "state", ".lock"
 STATE = f"{STATES}/state.safetensors"
@@ -281,7 +281,8 @@ class Run:
         """The content of a file that run.json lists. Raises `RunError` if it is missing or was altered."""
         path = self.folder / name
         try:
-            content = files.read_bytes(path, _BYTES.get(name, _EVALUATION_BYTES))
+            limit = half_memory() if name == WEIGHTS else _HISTORY_BYTES if name == HISTORY else _EVALUATION_BYTES
+            content = files.read_bytes(path, limit)
         except OSError as error:
             fix = files.how_to_read(error, _AGAIN)
             raise RunError(f"cannot read {path}", got=error.strerror, fix=fix) from error

@@ -8,12 +8,12 @@ import re
 from typing import Any
 
 from ape_cli.core.errors import RunError
+from ape_cli.core.memory import most_memory
 from ape_cli.storage import files
 from ape_cli.storage.object_store import too_large
 from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
-LARGEST = 4 << 30  # bytes of a file of weights; a state has up to four times as many
 AGAIN = "train the run again with `ape train … --overwrite`"
 
 
@@ -52,8 +52,8 @@ def load_tensors(path: StoragePath, again: str = AGAIN) -> tuple[Tensors, dict[s
     import safetensors
 
     try:
-        if path.stat().st_size > 4 * LARGEST:
-            raise too_large(path, 4 * LARGEST)
+        if path.stat().st_size > (limit := most_memory()):
+            raise too_large(path, limit)
         with files.local(path) as here, safetensors.safe_open(here, framework="pt") as file:
             metadata = json.loads((file.metadata() or {})["ape"])
             return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118 - not a dict

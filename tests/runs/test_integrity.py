@@ -16,6 +16,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.reports import aggregation
 from ape_cli.reports.views import Options
+from ape_cli.runs import run as run_module
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
@@ -108,6 +109,16 @@ def test_a_file_that_is_not_listed_does_not_count(where: Path, words: Dataset) -
     assert found.history().is_empty()
     with pytest.raises(RunError, match="no weights"):
         found.load_model()
+
+
+def test_weights_that_do_not_fit_into_memory_are_refused(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = first(where)
+    size = (Path(str(found.folder)) / "model.safetensors").stat().st_size
+    monkeypatch.setattr(run_module, "half_memory", lambda: size - 1)
+    with pytest.raises(RunError, match=f"it has more than {size - 1:,} bytes"):
+        found.load_model()
+    monkeypatch.setattr(run_module, "half_memory", lambda: size)
+    assert found.load_model()
 
 
 Change = Callable[[dict[str, Any]], Any]
