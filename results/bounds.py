@@ -11,9 +11,6 @@ from functools import cache
 from ape_cli.reports.views.verdicts import Judged, scores
 from results import verdicts
 from results.numbers import runs, span
-from results.plans import so_far, standing
-
-SWEEP = "bounds"
 
 
 @cache
@@ -39,20 +36,18 @@ def share(cell: Judged) -> float:
 
 
 def answer(of: list[Judged] | None = None) -> str:
-    """The answer of the page, and how many runs are finished until all are."""
+    """The answer of the page: what the bounds explain, and what share of the other differences they remove."""
     of = [cell for cell in (cells() if of is None else of) if cell.follows != "reproduced"]
-    explained = sum(cell.follows == "differs, and why" for cell in of)
-    rows = dict.fromkeys(cell.number.row for cell in of)
-    removed = [f"{_removed([share(cell) for cell in of if cell.number.row == row])} (`{row}`)" for row in rows]
-    told = f"of {len(of)} published numbers that our runs do not reproduce, these bounds explain {explained}"
-    return f"{told}. Of each difference, they remove {', '.join(removed)}.{so_far(*standing(SWEEP))}"
-
-
-def _removed(shares: list[float]) -> str:
-    """The percentages that are removed, in words. Negative ones are none."""
-    if min(shares) > 0:
-        return f"{span(shares)}%"
-    return f"at most {max(shares):.0f}%" if max(shares) >= 1 else "nothing"
+    explained = [f"`{cell.number.row}` on `{cell.number.column}`" for cell in of if cell.follows == "differs, and why"]
+    learned: list[float] = []  # on trees
+    others: list[float] = []
+    for cell in (cell for cell in of if cell.follows != "differs, and why"):
+        (learned if cell.number.row == "learned" and "/" in cell.number.column else others).append(share(cell))
+    return (
+        f"of {len(of)} published numbers that our runs do not reproduce, these bounds explain {len(explained)}: "
+        f"{' and '.join(explained)}. They also remove {span(learned)}% of each difference of `learned` on trees, and "
+        f"at most {max(others):.0f}% of any other."
+    )
 
 
 def table() -> str:
