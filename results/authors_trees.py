@@ -75,11 +75,13 @@ def answer(of: list[Cell] | None = None) -> str:
     """The answer of the page, and how many runs are finished until all are."""
     of = cells() if of is None else of
     missed = [cell for cell in of if not is_reproduced(cell.usual)]
+    lost = sum(is_reproduced(cell.usual) and not is_reproduced(cell.authors) for cell in of)
     ratios = span((mean(cell.authors) / mean(cell.usual) for cell in of), 2)
     return (
         f"with the authors' trees, perplexities are {ratios} times as large, and {sum(cell.is_nearer for cell in of)} "
         f"of {len(of)} are nearer to the published ones. They reproduce {sum(cell.is_explained for cell in missed)} of "
-        f"the {len(missed)} numbers that the usual trees do not.{so_far(*standing(SWEEP))}"
+        f"the {len(missed)} numbers that the usual trees do not, and miss {lost} of the {len(of) - len(missed)} that "
+        f"these do.{so_far(*standing(SWEEP))}"
     )
 
 

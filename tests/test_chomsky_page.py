@@ -69,8 +69,8 @@ def test_repeating_a_symbol_is_not_carrying_over(monkeypatch: pytest.MonkeyPatch
 def test_the_answer_counts_tasks(done: tuple[int, int], end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chomsky, "standing", lambda sweep: done)
     assert chomsky.chomsky_answer() == (
-        "2 of 2 tasks are learned: 2 by `rope`, and 0 by each of the others. Carried over to up to five times the "
-        "training length: `rope` on `even-pairs`." + end
+        "2 of 2 tasks are learned: 2 by `rope`, and 0 by each of the others. At up to five times the training "
+        "length, these carry over: `rope` on `even-pairs`." + end
     )
 
 

@@ -55,7 +55,7 @@ def test_the_answer_says_how_many_seeds_would_count(monkeypatch: pytest.MonkeyPa
     assert [indirect.least_seen(model) for model in ("decoder", "encoder-decoder")] == [8, None]
     assert indirect.indirect_answer().endswith(
         "In the encoder-decoder, 4 of 8 seeds solve the task with `pope` and 7 with `rope`: the published lead of "
-        "`pope` is not seen (no number would suffice). Schemes that differ from `rope`: none."
+        "`pope` is not seen (not even 8 would suffice). Schemes that differ from `rope`: none."
     )
 
 

@@ -129,7 +129,7 @@ def _work(
     work = pending(registry, data, split, decode)
     if not work:
         images = ", except on images, which are not decoded" * (decode == "greedy")
-        print_note(f"nothing to evaluate: no finished run that can be evaluated lacks this{images}")
+        print_note(f"nothing to evaluate: every finished run that can be evaluated already has this evaluation{images}")
     return work
 
 

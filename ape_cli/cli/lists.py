@@ -210,7 +210,7 @@ def _print_more(lines: Lines) -> None:
         for s in lines
     ]
     print_table(heads, rows)
-    print_note("content: whether positions are multiplied with it; options are set by --set learned=true, …")
+    print_note("content: whether positions multiply it or stay apart; set options with --set learned=true, …")
     print_note("memory: memory for L tokens, D channels, H heads and K channels of a head")
     print_note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
     print_note("locality: the default of c in the locality bias c^distance")

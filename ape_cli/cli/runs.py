@@ -48,11 +48,11 @@ class PackingOptions:
 
     PANEL: ClassVar = OUTPUT
     pack: AnyPath | None = path(
-        "Add the finished runs that are listed to one file, without weights. Nothing in the file is lost.",
+        "Add the finished runs that are listed to one file, without weights. Runs already in the file are kept.",
         metavar="FILE.parquet",
     )
     unpack: AnyPath | None = path(
-        "Add the runs of such a file to --results, after a check of their SHA-256.", metavar="FILE.parquet"
+        "Add the runs of such a file to --results after checking their SHA-256.", metavar="FILE.parquet"
     )
 
 

@@ -80,7 +80,7 @@ class ApeError(Exception):
 
 
 class PartError(ApeError):
-    """A user's own part is at fault: it fails, or returns something else than it should."""
+    """A user's own part is at fault: it fails, or returns an unexpected value."""
 
 
 def remedy(error: OSError, otherwise: str | None = None) -> str | None:

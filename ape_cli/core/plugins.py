@@ -300,7 +300,7 @@ def check_class(cls: type, part: str) -> None:
             except TypeError:
                 code = method.__code__
                 got = f"{_names(method)} ({code.co_filename}, line {code.co_firstlineno})"
-                what, allowed = f"`{name}` of {part} takes other arguments", _names(overridden)
+                what, allowed = f"`{name}` of {part} takes the wrong arguments", _names(overridden)
                 raise ApeError(what, got=got, allowed=allowed, fix="correct the file") from None
 
 
@@ -317,7 +317,7 @@ def _check_attributes(cls: type, part: str) -> None:
                     try:
                         TypeAdapter(get_args(hint)[0]).validate_python(own[name])
                     except ValidationError:
-                        what, allowed = f"`{name}` of {part} has another type", str(get_args(hint)[0])
+                        what, allowed = f"`{name}` of {part} has the wrong type", str(get_args(hint)[0])
                         raise ApeError(what, got=brief(own[name]), allowed=allowed, fix="correct the file") from None
 
 

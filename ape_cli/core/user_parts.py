@@ -111,7 +111,7 @@ def failed(part: Any, method: str, error: BaseException) -> PartError:
 def returns(part: Any, method: str, got: object, allowed: str, fix: str = "correct the file") -> PartError:
     """The error for what a method of a part returned: a description, or a value of another type."""
     text = got if isinstance(got, str) else "None" if got is None else type(got).__name__
-    what = f"{_named(part, method)} returns something else"
+    what = f"{_named(part, method)} returns an unexpected value"
     return PartError(what, got=f"{text}{line_of(part, method)}", allowed=allowed, fix=fix)
 
 

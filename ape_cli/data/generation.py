@@ -107,7 +107,7 @@ def generate(
             shards |= {file: shard for file, (shard, _) in made.items()}
             complete = _manifest(task, plan, out, shards, {file: sources for file, (_, sources) in made.items()})
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
-                what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
+                what = f"a shard is missing, and {complete.versions} generate different rows from {manifest.versions}"
                 raise DataError(what, fix="generate the dataset again with `ape gen … --overwrite`")
             manifest = complete
             files.write_text(out / "README.md", card(manifest, task))

@@ -308,7 +308,7 @@ def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> Data
     structure, image, tagged = plan.structure.expression, data.image and list(data.image), bool(plan.tagged)
     compared: list[tuple[str, Any, Any]] = [  # of the dataset and of the run
         ("task or order", [plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]),
-        ("code of its task", plan.code or trained.code, trained.code or plan.code),  # None: unknown, or a task of ape
+        ("task code", plan.code or trained.code, trained.code or plan.code),  # None: unknown, or a task of ape
         ("structure", _form(structure, plan.parameters), _form(trained.structure, trained.parameters)),
         ("kind of answers", _answers(plan, tagged), _answers(trained, trained.tagged)),
         ("size of images", image, trained.image and list(trained.image)),
@@ -316,7 +316,7 @@ def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> Data
     ]
     for what, of_data, of_run in compared:
         if of_data != of_run:
-            message = f"the dataset has another {what} than the one the run was trained on"
+            message = f"the {what} of the dataset differs from that of the training data"
             got, allowed = f"{data.name}: {_text(of_data)}", f"{trained.name}: {_text(of_run)}"
             fix = "choose a dataset of the run's own task and options; its sizes may differ"
             return DataError(message, got=got, allowed=allowed, fix=fix)

@@ -202,7 +202,7 @@ class ExperimentSpec(Checked):
         options = {part: options_of(getattr(self, part)) for part, options_of in _PARTS.items()}
         for part, names in options.items():
             if taken := _TAKEN.intersection(names):
-                what = f"an option of {part} {getattr(self, part)} has a name that is taken, as that of a setting"
+                what = f"an option of {part} {getattr(self, part)} has the name of a setting"
                 raise UsageError(what, got=min(taken), fix="rename it in the file of this part")
         fields: dict[str, Any] = {}
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}

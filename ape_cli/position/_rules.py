@@ -161,7 +161,7 @@ def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -
 
 
 def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
-    """What a hook returns. Raises `ApeError` for an exception in it, also if it takes other arguments."""
+    """What a hook returns. Raises `ApeError` for an exception in it, also if it takes the wrong arguments."""
     try:
         return getattr(scheme, hook)(*arguments, **named)
     except (Exception, SystemExit) as error:

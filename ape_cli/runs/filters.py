@@ -160,7 +160,9 @@ def _fulfilled(table: pl.DataFrame, text: str, sql: str) -> pl.Series:
     except pl.exceptions.PolarsError as error:
         raise UsageError("bad `filter`: it cannot be computed", got=text, allowed=_FORMS, fix=fix) from error
     if fulfilled.dtype != pl.Boolean:
-        raise UsageError("bad `filter`: it is not true or false of a run", got=text, allowed="a condition", fix=fix)
+        raise UsageError(
+            "bad `filter`: it does not give true or false for a run", got=text, allowed="a condition", fix=fix
+        )
     return fulfilled
 
 

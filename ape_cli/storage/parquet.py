@@ -128,7 +128,9 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         file = pq.ParquetFile(source, pre_buffer=True)  # it reads the columns of a row group with few requests
         stored = file.schema_arrow
     if not stored.equals(schema):
-        raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")
+        raise DataError(
+            f"{path} has an unexpected schema", got=str(stored), fix="point to a folder that `ape gen` wrote"
+        )
     check_groups(file, path)
     return file
 

@@ -219,7 +219,7 @@ class Task(BaseTask):
                 got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
                 raise user_parts.returns(self, method, f"`{name}` is {got}", f"int64 {list(shape)}")
         if made.offsets[0] != 0 or (np.diff(made.offsets) < 0).any():
-            got, allowed = f"`offsets` is {made.offsets[:8].tolist()}", "numbers from 0 that do not fall"
+            got, allowed = f"`offsets` is {made.offsets[:8].tolist()}", "non-decreasing numbers from 0"
             raise user_parts.returns(self, method, got, allowed)
         return made
 

@@ -268,7 +268,7 @@ class GroupWord(Sequences):
         group = read_group(self.group)
         if self.sha256 not in (None, group.sha256):
             allowed = f"sha256 {self.sha256}"
-            raise DataError(f"{self.group} has another table", got=f"sha256 {group.sha256}", allowed=allowed)
+            raise DataError(f"{self.group} contains a different table", got=f"sha256 {group.sha256}", allowed=allowed)
         return group
 
     @cached_property

@@ -155,7 +155,7 @@ def chomsky_answer() -> str:
     seeds = f", with {_range([*map(len, chomsky().values())])} of {len(GRID.seeds)} seeds each"
     return (
         f"{known} of {len(names)} tasks are learned: {most} by {best}{apart}. "
-        f"Carried over to up to five times the training length: {still}.{so_far(*standing(SUITE), seeds)}"
+        f"At up to five times the training length, these carry over: {still}.{so_far(*standing(SUITE), seeds)}"
     )
 
 

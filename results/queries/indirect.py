@@ -80,7 +80,7 @@ def indirect_answer() -> str:
         (pope, count), (rope, _) = solved(model, "pope"), solved(model, BASELINE)
         differ = [f"`{scheme}`" for scheme, (_, counts) in compared(model).items() if counts]
         is_seen = "`pope`" in differ and pope > rope
-        seen = "seen" if is_seen else f"not seen ({least_seen(model) or 'no number'} would suffice)"
+        seen = "seen" if is_seen else f"not seen ({least_seen(model) or f'not even {count}'} would suffice)"
         sentences.append(
             f"in the {model}, {pope} of {count} seeds solve the task with `pope` and {rope} with `rope`: the published "
             f"lead of `pope` is {seen}. Schemes that differ from `rope`: {', '.join(differ) or 'none'}."

@@ -30,7 +30,7 @@ def own(base: type, **attributes: Any) -> type:
     ],
 )
 def test_other_arguments_are_refused(base: type, name: str, wrong: Any, allowed: str) -> None:
-    with pytest.raises(ApeError, match=f"`{name}` of thing 'mine' takes other arguments") as caught:
+    with pytest.raises(ApeError, match=f"`{name}` of thing 'mine' takes the wrong arguments") as caught:
         check_class(own(base, **{name: wrong}), "thing 'mine'")
     assert caught.value.allowed == allowed
 
@@ -45,7 +45,7 @@ def test_an_attribute_with_the_name_of_a_method_is_refused() -> None:
     [(View, "unused", "metric"), (TreeFormat, "suffixes", ".txt"), (Scheme, "bounded", "maybe")],
 )
 def test_an_attribute_of_another_type_is_refused(base: type, name: str, wrong: object) -> None:
-    with pytest.raises(ApeError, match=f"`{name}` of thing 'mine' has another type"):
+    with pytest.raises(ApeError, match=f"`{name}` of thing 'mine' has the wrong type"):
         check_class(own(base, **{name: wrong}), "thing 'mine'")
 
 

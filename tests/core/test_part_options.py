@@ -120,6 +120,6 @@ def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str
     text += "    def attend(self, *_): ...\n" if folder == "attention" else "    def positions(self, *_): ...\n"
     write(folder, f"from {package.__name__} import {base}\n\n\n{text}")
     field = {"position": "scheme", "attention": "attention", "data/position_maps": "positions"}[folder]
-    with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
+    with pytest.raises(UsageError, match="mine-own has the name of a setting") as caught:
         ExperimentSpec(preset="tiny", **{"scheme": "rope"} | {field: "mine-own"}).config("sequence")
     assert caught.value.got == "steps"

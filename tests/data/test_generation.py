@@ -185,7 +185,7 @@ def test_a_missing_shard_of_other_bytes(tmp_path: Path, task: Any, monkeypatch: 
     shard.unlink()
     sample = type(task).sample_counted
     monkeypatch.setattr(type(task), "sample_counted", lambda self, **which: sample(self, **which | {"seed": 1}))
-    with pytest.raises(DataError, match="generate other rows"):
+    with pytest.raises(DataError, match="generate different rows"):
         generate(task, plan(task), tmp_path)
 
 

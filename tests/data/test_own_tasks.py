@@ -166,7 +166,7 @@ def test_runs_are_not_evaluated_on_rows_of_other_code_of_their_task(file: Path) 
     ape(*GEN, "--sizes", "9-12", "--out", "same")
     rewrite(file, TASK.replace("source.symbol)", "25 - source.symbol)"))
     ape(*GEN, "--sizes", "9-12", "--out", "other")
-    refused = "the dataset has another code of its task than the one the run was trained on"
+    refused = "the task code of the dataset differs from that of the training data"
     assert refused in ape("eval", run, "--data", "other", code=1)[1]
     assert "of another task, structure or vocabulary: 1" in ape("eval", "--data", "other")[1]
     with pytest.raises(DataError, match=refused):
@@ -222,7 +222,7 @@ LAST = "        return Tokens(source.offsets, source.position, source.symbol)"
         (
             LAST,
             "        return None",
-            r"`target` of task 'mine-task' returns something else\n  got:     None \(.*mine_task.py, line 11\)",
+            r"`target` of task 'mine-task' returns an unexpected value\n  got:     None \(.*mine_task.py, line 11\)",
         ),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         ("    def target", f"{FOREIGN}\n    def target", "a source position is not one of seq"),

@@ -111,10 +111,10 @@ def test_deeper_trees_for_a_bounded_scheme(trees: Dataset, tmp_path: Path) -> No
 
 def test_what_does_not_fit_is_refused(trained: Run, trees: Dataset, tmp_path: Path) -> None:
     other = write(tmp_path / "wide", "reverse", vocabulary=25)
-    with pytest.raises(DataError, match=r"another vocabulary[\s\S]*28 ids[\s\S]*23 ids"):
+    with pytest.raises(DataError, match=r"the vocabulary of the dataset differs[\s\S]*28 ids[\s\S]*23 ids"):
         evaluate.evaluate(trained, other, split="test", decode="teacher", device=CPU)
     for task in (write(tmp_path / "copy", "copy"), trees):
-        with pytest.raises(DataError, match="another task"):
+        with pytest.raises(DataError, match="the task or order of the dataset differs"):
             evaluate.evaluate(trained, task, split="test", decode="teacher", device=CPU)
     empty = write(tmp_path / "empty", "reverse", rows=(10, 10, 0))
     with pytest.raises(DataError, match="test split is empty"):
@@ -195,4 +195,4 @@ def test_a_dataset_with_other_answers_is_refused(
     assert evaluate.misfit(trained, own.manifest.vocabulary, own) is None
     error = evaluate.misfit(trained, own.manifest.vocabulary, there)
     assert error is not None
-    assert f"another {'structure' if task == 'tree-copy' else 'kind of answers'}" in str(error)
+    assert f"the {'structure' if task == 'tree-copy' else 'kind of answers'} of the dataset differs" in str(error)

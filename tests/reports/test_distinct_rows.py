@@ -226,4 +226,4 @@ def test_data_that_shares_some_rows_is_left_out(tmp_path: Path) -> None:
     assert len(set(one) & set(other)) == 20
     put(tmp_path, "copy", OWN, [request("copy-b", [8], score=1.0), request("copy-a", [8, 12])])
     assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.0, 40)
-    assert "No row counts twice: length 8 is of copy-a only." in rules(tmp_path)
+    assert "No row counts twice: length 8 comes only from copy-a." in rules(tmp_path)

@@ -80,7 +80,10 @@ def test_tables_and_plots_in_one_page_that_needs_nothing(tmp_path: Path) -> None
     assert "90.00" in found.words
     assert text == html_page.page(sections)
     text = html_page.page([Section("Scores", made)], missing="pip install matplotlib")
-    assert "Without plots, which need matplotlib: pip install matplotlib." in parse(text).words
+    assert (
+        "There are no plots, because matplotlib is not installed. To add them: pip install matplotlib."
+        in parse(text).words
+    )
 
 
 def test_somebody_s_names_are_text(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_order() -> None:
         ("(steps = 1) or run > 3", "it cannot be computed", "COLUMN=VALUE"),
         ("steps<0,9", "it cannot be computed", "COLUMN=VALUE"),  # neither 0.9 nor 9
         ("steps=9,80", "it cannot be computed", "COLUMN=VALUE"),
-        ("steps", "it is not true or false of a run", "a condition"),
+        ("steps", "it does not give true or false for a run", "a condition"),
     ],
 )
 def test_bad_conditions(condition: str, message: str, told: str) -> None:

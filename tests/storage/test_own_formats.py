@@ -49,7 +49,7 @@ def test_an_own_format_that_returns_something_else(
     """It is not taken for a file that is damaged, and so not skipped."""
     own = type("Own", (Malformed,), {"trees": lambda self, content, unit: found, "__module__": __name__})
     monkeypatch.setattr(tree_formats, "load", lambda name: own())
-    with pytest.raises(ApeError, match="`trees` of format 'test-own-formats' returns something else") as caught:
+    with pytest.raises(ApeError, match="`trees` of format 'test-own-formats' returns an unexpected value") as caught:
         read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own", skip_bad=True)
     assert "ParsedTree" in str(caught.value.allowed)
 

@@ -91,6 +91,6 @@ def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: D
     made = ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
     done = trial.run_trial(experiment.of(made, mixed), open_registry(tmp_path), Execution(CPU)).run
     same = tree_data(tmp_path / "same", "depth")
-    with pytest.raises(DataError, match="another task or order") as error:
+    with pytest.raises(DataError, match="the task or order of the dataset differs") as error:
         evaluate.evaluate(done, same, split="test", decode="teacher", device=CPU)
     assert "tree-rotate breadth-to-depth" in str(error.value)

@@ -199,7 +199,7 @@ def test_the_manifest_has_the_digest_of_the_table(tmp_path: Path) -> None:
     again = tasks.make("group-word", **(task.parameters | {"group": path}))
     assert again.sample(rows=range(9), split="train", seed=1).equals(task.sample(rows=range(9), split="train", seed=1))
     table(tmp_path, ["0 1 2 3", "1 2 3 0", "2 3 0 1", "3 0 1 2"])
-    with pytest.raises(DataError, match="another table"):
+    with pytest.raises(DataError, match="contains a different table"):
         _ = tasks.make("group-word", **(task.parameters | {"group": path})).parameters
 
 

@@ -118,7 +118,7 @@ class RowPositions:
         return found if line.ndim == 2 else np.repeat(found[..., None], line.shape[2], axis=2)
 
     def counts(self, sources: I64) -> I64 | None:
-        """`PositionSampler.capacity` of some rows. Raises `ApeError` if the map returns something else."""
+        """`PositionSampler.capacity` of some rows. Raises `ApeError` if the map returns an unexpected value."""
         counts = self.sampler.capacity(sources, joined=self.decoder_only)
         return None if counts is None else _int64(self.sampler, "capacity", counts, sources.shape)
 
@@ -152,7 +152,7 @@ class RowPositions:
 
         rows: int64 [B], numbers of rows in their split; sources: int64 [B], the numbers of tokens of the sources;
         places: int64 [B or 1, L (, C)]; mask: bool [B, L], True for tokens -> int64 [B, L (, C)], 0 at padding and at
-        place 0. Raises `ApeError` if the map returns something else, or positions that are not in 1 to `greatest`.
+        place 0. Raises `ApeError` if the map returns an unexpected value, or positions that are not in 1 to `greatest`.
         """
         shape = (*mask.shape, *places.shape[2:])
         places = np.where(mask.reshape(mask.shape + (1,) * (places.ndim - 2)), places, 0)

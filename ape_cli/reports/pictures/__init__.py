@@ -193,7 +193,7 @@ def every() -> list[PictureKind]:
 
 
 def drawn(picture: PictureKind, material: Material) -> list[list[Panel]]:
-    """The panels of a picture. Raises `ApeError` if a user's own kind fails or returns something else."""
+    """The panels of a picture. Raises `ApeError` if a user's own kind fails or returns an unexpected value."""
 
     def right(rows: Any) -> bool:
         lists = isinstance(rows, list) and all(isinstance(row, list) and row for row in rows)

@@ -16,7 +16,7 @@ from ape_cli.reports.pictures._places import coordinates, middle, names
 class Nodes(PictureKind):
     """The scores from one place."""
 
-    about = "tree, grid or ring whose nodes have the colour of their score from one node (--node)"
+    about = "tree, grid or ring with nodes coloured by their score from one node (--node)"
     from_one_node = True
 
     def panels(self, material: Material) -> list[list[Panel]]:

@@ -91,7 +91,7 @@ class View(ABC, Generic[Result]):
             if getattr(options, name) != getattr(Options, name):
                 yield UsageError(f"the view {self.name} does not use `{name}`", got=f"`{name}`", fix="leave it out")
         if options.against and options.best_by:
-            what = "published numbers are of rows with all their settings, which chosen rows do not name"
+            what = "published numbers cannot be matched to tuned rows, which do not name all settings"
             got = f"`against={options.against}` and `best_by={options.best_by}`"
             yield UsageError(what, got=got, fix="leave one out")
         if options.against:

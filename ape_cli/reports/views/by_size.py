@@ -91,7 +91,7 @@ class BySize(View[Sizes]):
     by = "size"
     rank = 10
     unused = ("against",)
-    caption = "Scores by the size of the source. All lines of a panel are of the same test rows."
+    caption = "Scores by the size of the source. All lines in a panel use the same test rows."
 
     def read(self, registry: Registry, options: Options) -> Sizes:
         """Read the evaluations by size, also those on other data, because `options.own` has no effect.
@@ -285,7 +285,7 @@ def only_of(sizes: pl.DataFrame, word: str) -> list[str]:
     `word` is what a size is.
     """
     left = sizes.drop_nulls("only").group_by("only").agg(pl.col("size").unique()).sort(pl.col("size").list.min())
-    parts = [f"{word} {spans(of)} is of {only} only" for only, of in left.iter_rows()]
+    parts = [f"{word} {spans(of)} comes only from {only}" for only, of in left.iter_rows()]
     return [f"No row counts twice: {'; '.join(parts)}."] if parts else []
 
 
@@ -306,7 +306,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     notes = [
         f"Training data: {word} {trained} (seen)."
         if trained
-        else f"The {word} in training is unknown, because its rows cannot be drawn again here.",
+        else f"The {word} in training is unknown, because its rows cannot be regenerated here.",
         *evaluated(first),
     ]
     rules = [

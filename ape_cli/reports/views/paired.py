@@ -209,7 +209,7 @@ def _table(group: pl.DataFrame) -> Table:
         _INTERVAL[ratio],
         f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
-        "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
+        "Least p: the smallest p-value possible with this number of pairs; below 0.05 from six pairs on.",
     ]
     if _ALL in group["column"]:
         rules.append("""All tasks: a pair is a task, with the mean of its lines on the data used for training. Tasks \

@@ -282,8 +282,8 @@ def score(overall: Mapping[str, Any], number: Number, source: Published) -> floa
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
 _RULE = f"""=: reproduced: the means differ by at most {DEVIATIONS} times the larger standard deviation over seeds, \
-ours or the published one, plus half of the last digit of the published mean. The published deviation is at least what \
-rounding hides. ≠: differs by more, and runs of the same preset with a suspected cause leave at most {DEVIATIONS} \
+ours or the published one, plus half of the last digit of the published mean. The published deviation is at least the \
+rounding error. ≠: differs by more, and runs of the same preset with a suspected cause leave at most {DEVIATIONS} \
 times the published deviation, or {EXPLAINED:.0%} of the difference. ?: differs by more, and no runs explain it. —: \
 not run."""
 _RATIO = "Our perplexity divided by the published one. Perplexities are compared by their logarithm."

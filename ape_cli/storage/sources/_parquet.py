@@ -54,9 +54,9 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
         for field in (image, column):
             if [other.type for other in shard.schema_arrow if other.name == field.name] != [field.type]:
                 allowed = f"{field.name}: {field.type}"
-                raise DataError(f"{file} has other columns than the first file", allowed=allowed)
+                raise DataError(f"{file} has different columns from the first file", allowed=allowed)
         if names and (others := _class_names(shard.schema_arrow).get(column.name, names)) != names:
-            what, fix = f"{file} names other classes than the first file", "store all files with the same classes"
+            what, fix = f"{file} names different classes from the first file", "store all files with the same classes"
             raise DataError(what, got=brief(others), allowed=brief(names), fix=fix)
     canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()))
     with warnings.catch_warnings():

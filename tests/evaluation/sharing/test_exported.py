@@ -115,7 +115,7 @@ def test_answers_to_a_split_are_those_that_greedy_decoding_scores(name: str, req
 def test_another_dataset_is_refused(of_words: Both, trees: Dataset) -> None:
     _, model = of_words
     for ask in (lambda: model.evaluate(trees), lambda: model.predict(trees.split("test"))):
-        with pytest.raises(DataError, match="another task"):
+        with pytest.raises(DataError, match="the task or order of the dataset differs"):
             ask()
 
 

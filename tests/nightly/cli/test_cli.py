@@ -86,7 +86,7 @@ def test_several_datasets_at_once(here: Path) -> None:
     named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
     assert len(named) == 1
     message = ape("eval", "copy-rope", "--data", "short", "--data", "long", code=1)[1]
-    assert message.count("another task or order than the one") == 2
+    assert message.count("the task or order of the dataset differs") == 2
 
 
 def test_images_are_told_as_images(here: Path) -> None:

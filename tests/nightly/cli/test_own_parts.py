@@ -84,7 +84,7 @@ def test_a_run_whose_logger_fails_can_be_resumed(own: Write) -> None:
 
 def test_a_logger_that_cannot_be_made_leaves_no_run(own: Write) -> None:
     own(loggers, LOGGER, "log(self, step, metrics)", "log(self, step)")
-    assert "`log` of logger 'mine' takes other arguments" in ape(*TRAIN, "--log", "mine", code=1)[1]
+    assert "`log` of logger 'mine' takes the wrong arguments" in ape(*TRAIN, "--log", "mine", code=1)[1]
     assert not [*Path("results/runs").glob("*/run.json")]
 
 
@@ -100,8 +100,8 @@ def test_an_own_view_that_fails_is_named_and_the_others_stay(own: Write, trained
     """Alone it is an error. On the page it is a note, and the other views are shown."""
     for old, new, message in [
         ("registry.runs()", "1 / 0", "`read` of view 'mine' failed"),
-        ("return [Table", "[Table", "`tables` of view 'mine' returns something else"),
-        ("(self, result, *, interval=False)", "(self, result)", "`tables` of view 'mine' takes other arguments"),
+        ("return [Table", "[Table", "`tables` of view 'mine' returns an unexpected value"),
+        ("(self, result, *, interval=False)", "(self, result)", "`tables` of view 'mine' takes the wrong arguments"),
     ]:
         own(views, VIEW, old, new)
         assert message in ape("report", "--results", str(trained), "--view", "mine", code=1)[1]

@@ -222,9 +222,9 @@ def test_columns_of_images_are_one(tmp_path: Path) -> None:
 def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
     formats.parquet(tmp_path / "train.parquet", "img", formats.pngs(RGB), LABELS)
     formats.parquet(tmp_path / "test.parquet", "image", formats.pngs(RGB), LABELS)
-    fails(tmp_path, r"test\.parquet has other columns than the first file\n.*img: struct")
+    fails(tmp_path, r"test\.parquet has different columns from the first file\n.*img: struct")
     formats.parquet(tmp_path / "test.parquet", "img", formats.pngs(RGB), {"label": list("abcde")})
-    fails(tmp_path, r"test\.parquet has other columns than the first file\n.*label: int64")
+    fails(tmp_path, r"test\.parquet has different columns from the first file\n.*label: int64")
 
 
 def test_all_files_name_the_same_classes(tmp_path: Path) -> None:
@@ -232,6 +232,6 @@ def test_all_files_name_the_same_classes(tmp_path: Path) -> None:
     for split, names in {"train": ["x", "a", "m"], "validation": None, "test": ["a", "m", "x"]}.items():
         path = tmp_path / f"{split}.parquet"
         formats.parquet(path, "image", formats.pngs(RGB), LABELS, names=names and {"label": names})
-    fails(tmp_path, r"test\.parquet names other classes than the first file\n.*'a', 'm', 'x'.*\n.*'x', 'a', 'm'")
+    fails(tmp_path, r"test\.parquet names different classes from the first file\n.*'a', 'm', 'x'.*\n.*'x', 'a', 'm'")
     (tmp_path / "test.parquet").unlink()
     assert open_source(str(tmp_path)).classes == ["x", "a", "m"]
