@@ -157,13 +157,14 @@ def answer(of_rows: Scores | None = None) -> str:
         if works == "no":
             without.setdefault(feature.about, []).append(f"`{column}`")
     listed = "; ".join(f"{about.partition(',')[0]} ({', '.join(columns)})" for about, columns in without.items())
+    shown = f" No effect is shown: {listed}." if listed else ""
     so_far = (
         "" if len(finished) == len(found) else f" So far, {len(finished)} of {len(found)} comparisons are finished."
     )
     return (
         f"in {len(finished) - count['no']} of {len(finished)} comparisons the feature works: {count['better']} better "
-        f"than the usual form, {count['as well']} as well, {count['less well']} less well, and {count['yes']} open. "
-        f"No effect is shown: {listed or 'none'}.{so_far}"
+        f"than the usual form, {count['as well']} as well, {count['less well']} less well, and {count['yes']} "
+        f"open.{shown}{so_far}"
     )
 
 
